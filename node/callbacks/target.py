@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -64,7 +65,7 @@ class TargetRefused(Exception):
 class TargetPolicy(msgspec.Struct, frozen=True):
     """What may be called."""
 
-    own: tuple[str, int] | None = None
+    own: tuple[str, int] = ("", 0)
     """Host and port of this node, which it does not call: that could become a loop."""
     refused: tuple[Network, ...] = ()
     """Networks that are never called: public ones of the operator, or a NAT64 prefix."""
@@ -74,11 +75,10 @@ class TargetPolicy(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, public_url: str, *, refused: Sequence[Network] = (), allow_private: bool = False) -> "TargetPolicy":
         """For a node at `public_url` (`Settings.public_url`)."""
-        scheme, _, rest = public_url.partition("://")
-        authority = rest.partition("/")[0].lower()
-        match = re.fullmatch(r"(\[.*\]|[^:]*)(?::([0-9]+))?", authority)
-        host, port = match.groups() if match else (authority, None)
-        return cls((host, int(port or DEFAULT_PORTS.get(scheme.lower(), 80))), tuple(refused), allow_private)
+        parts = urlsplit(public_url)
+        host = parts.hostname or ""
+        own = f"[{host}]" if ":" in host else host, parts.port or DEFAULT_PORTS[parts.scheme]
+        return cls(own, tuple(refused), allow_private)
 
     def allows(self, address: Address) -> bool:
         """Whether an address may be connected to."""
@@ -121,7 +121,7 @@ def parse(url: str, policy: TargetPolicy) -> Target:
     scheme, host = match["scheme"].lower(), match["host"].lower()
     if scheme not in ("http", "https"):
         raise TargetRefused("syntax", "the URL is neither http nor https")
-    path, query = match["path"] or "", match["query"]
+    path, query = match["path"], match["query"]
     if not path and query and "@" in query:  # some parsers take what is before it for a user name
         raise TargetRefused("syntax", "the URL has an @ before its path")
     port = int(match["port"] or DEFAULT_PORTS[scheme])
@@ -151,7 +151,7 @@ def _host(host: str, policy: TargetPolicy) -> str:
 
 
 def _has_any_address(labels: Sequence[str]) -> bool:
-    return any(".".join(labels[start:]) in ANY_ADDRESS_DOMAINS for start in range(len(labels) - 1))
+    return any(".".join(labels[start:]) in ANY_ADDRESS_DOMAINS for start in range(len(labels)))
 
 
 def _address(host: str) -> Address | None:
@@ -162,12 +162,11 @@ def _address(host: str) -> Address | None:
 
 
 def _check_port(target: Target, policy: TargetPolicy) -> None:
-    if policy.own is not None:
-        own_host, own_port = policy.own
-        # At the other web ports of the same host there is usually a proxy in front of this node.
-        if target.host == own_host and (target.port == own_port or target.port in WEB_PORTS):
-            others = f", or a port other than {_listed(WEB_PORTS | {own_port})}" if policy.allow_private else ""
-            raise TargetRefused("own", f"the URL is this node's own; give the receiver another name or address{others}")
+    own_host, own_port = policy.own
+    # At the other web ports of the same host there is usually a proxy in front of this node.
+    if target.host == own_host and (target.port == own_port or target.port in WEB_PORTS):
+        others = f", or a port other than {_listed(WEB_PORTS | {own_port})}" if policy.allow_private else ""
+        raise TargetRefused("own", f"the URL is this node's own; give the receiver another name or address{others}")
     if target.port not in WEB_PORTS and not policy.allow_private:
         raise TargetRefused("port", f"the port is not one of {_listed(WEB_PORTS)}")
 
@@ -178,7 +177,7 @@ def _listed(ports: Iterable[int]) -> str:
 
 def _what_is_wrong(url: str) -> str:
     """The likeliest reason why a URL does not fit the grammar."""
-    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    authority = re.split(r"[/?#]", url.partition("://")[2])[0]
     if not url.isascii():
         return "the URL is not plain ASCII; write the host in punycode and percent-encode the rest"
     if re.search(r"[\x00-\x20\x7f]", url):

@@ -92,11 +92,6 @@ def normal_authority(authority: str, scheme: str) -> str:
     return authority.lower().removesuffix(_DEFAULT_PORTS.get(scheme, "\0"))
 
 
-def is_component(name: str) -> bool:
-    """Whether a signature may cover this name."""
-    return name in DERIVED or _FIELD_NAME.fullmatch(name) is not None
-
-
 def signature_base(components: Iterable[tuple[str, str]], params: str) -> bytes:
     """The bytes that are signed (RFC 9421 §2.5).
 
@@ -104,7 +99,7 @@ def signature_base(components: Iterable[tuple[str, str]], params: str) -> bytes:
     """
     lines: list[str] = []
     for name, value in components:
-        if not is_component(name) or not _VALUE.fullmatch(value):
+        if not (name in DERIVED or _FIELD_NAME.fullmatch(name)) or not _VALUE.fullmatch(value):
             raise Malformed("a component has a name or value that cannot be signed")
         lines.append(f'"{name}": {value}')
     if not _VALUE.fullmatch(params):

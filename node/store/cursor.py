@@ -25,7 +25,6 @@ class TimeCursor:
     def restart(self) -> None:
         """Go back to the oldest member."""
         self._at = -math.inf
-        self._passed = set()
 
     async def next(self, until: int, count: int) -> Sequence[str]:
         """The next members, at most `count`, with a time up to `until` (ms). Raises StoreUnavailable."""

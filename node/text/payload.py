@@ -186,7 +186,6 @@ class _Strings:
 
     def gather(self, document: object) -> None:
         if isinstance(document, dict):
-            self._values_left -= 1
             self._sort_members(cast("dict[str, object]", document), True)
         else:
             self._sort("", document, True)
@@ -204,8 +203,6 @@ class _Strings:
         """Sort a string into its list. A value that contains others is queued behind all values of its own level."""
         self._values_left -= 1
         if isinstance(value, str):
-            if self._values_left < 0:
-                return
             if ("{" in value or "[" in value) and self._sort_parsed(key, value):
                 return
             if is_field and len(self.fields) < len(PROSE):

@@ -122,7 +122,7 @@ def client_named(name: str) -> str:
     address = _parse(name)
     if address is None:
         return UNIX_PEER
-    if isinstance(address, IPv6Address) and address in _NAT64:  # one /64 is the whole IPv4 Internet
+    if address in _NAT64:  # one /64 is the whole IPv4 Internet
         return str(IPv4Address(address.packed[-4:]))
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, CLIENT_BITS), strict=False))

@@ -48,15 +48,12 @@ class Deadlines:
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if task not in self._cancelled:
+            if task not in self._cancelled or task.cancelling() > 1:  # somebody else has cancelled it, too
                 raise
-            self._cancelled.remove(task)
-            if task.uncancel():
-                raise  # somebody else has cancelled it, too
             raise TimeoutError from None
         finally:
             del self._deadlines[task]
-            if task in self._cancelled:  # but the wait ended by itself
+            if task in self._cancelled:  # even if the wait ended by itself
                 self._cancelled.remove(task)
                 task.uncancel()
 

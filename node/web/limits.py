@@ -30,8 +30,6 @@ COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
 """Kinds of things that exist until they are ended or expire. Their places are also counted for all clients together, so
 that the node knows how many there are."""
 
-RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
-
 WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
 """Failures after which the node keeps nothing of a request. OutcomeUnknown, which is a StoreUnavailable, leaves that
 open: then place and bytes stay taken."""
@@ -103,7 +101,7 @@ class Limiter:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
         await self._store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
-        others = [each for each in request.answer_headers if each[0] not in RATE_HEADERS or not each[1].startswith(own)]
+        others = [each for each in request.answer_headers if not each[1].startswith(own)]
         request.answer_headers[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
     @asynccontextmanager

@@ -117,7 +117,7 @@ class Usage:
         for use in uses:
             self._note(use.client, use.owed)
         total = self._capacity.allowance
-        if not uses or not total:
+        if not total:
             return
         with suppress(StoreUnavailable):
             for use, over in zip(uses, await self._store.take_bytes(uses, total), strict=True):

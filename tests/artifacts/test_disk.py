@@ -46,6 +46,14 @@ async def test_of_a_refused_upload_as_much_is_read_as_was_granted_unless_it_anno
     assert len([piece async for piece in pieces]) == unread + 1  # and the end
 
 
+async def test_other_users_of_the_machine_can_read_nothing(server: BlobServer) -> None:
+    assert (await server.put()).status_code == 200
+    await server.store.delete("an-id-without-bytes")
+    made = list(server.store.directory.rglob("*"))
+    assert len(made) == 4
+    assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
 async def test_other_bytes_leave_nothing_and_the_url_still_takes_the_right_ones(server: BlobServer) -> None:
     assert_refused(await server.put(BIG[:-1] + b"!", BIG), "blob.digest")
     assert server.files() == []

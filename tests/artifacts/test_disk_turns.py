@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from node.artifacts.blobs.disk_app import FILES_OF_A_SITE
+from node.artifacts.blobs.interface import CHUNK_BYTES
 from node.common.folder_lock import locked
 from node.web import waiting_places
 from node.web.http import ASGIMessage
@@ -83,3 +84,18 @@ async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_t
     for answer in await asyncio.gather(first, other):
         assert answer is not None and answer.status == 200
     assert not waiting_places.WAITING_BY_CLIENT
+
+
+async def test_of_an_upload_no_more_than_a_chunk_is_held_in_memory(server: BlobServer) -> None:
+    held: list[int] = []
+
+    async def pieces() -> AsyncGenerator[ASGIMessage]:
+        for start in range(0, len(BIG), CHUNK_BYTES // 2):
+            held.append(waiting_places.WAITING_BY_CLIENT["a"])
+            yield {"type": "http.request", "body": BIG[start : start + CHUNK_BYTES // 2], "more_body": True}
+        yield {"type": "http.request", "body": b"", "more_body": False}
+
+    headers = {"content-type": "text/csv", "content-length": str(len(BIG)), "client": "a"}
+    answer = await call(server.app, "PUT", await server.path(BIG), headers, pieces())
+    assert answer is not None and answer.status == 200
+    assert 0 < max(held) <= CHUNK_BYTES // waiting_places.WAITING_BYTES

@@ -1,7 +1,7 @@
 """Which answers of DNS servers are parsed: none with a name of many labels, however it is put together."""
 
 import struct
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import dns.exception
 import dns.message
@@ -128,3 +128,13 @@ def test_an_answer_that_was_cut_off_within_a_record_is_known_as_truncated() -> N
 def test_a_name_that_never_ends_is_refused(wire: bytes) -> None:
     with pytest.raises(dns.exception.FormError):
         check_names(wire)
+
+
+@pytest.mark.parametrize("labels", [MAX_LABELS, MAX_LABELS + 1])
+def test_a_name_that_is_all_in_pieces_far_away_is_followed_to_its_end(labels: int) -> None:
+    """Each label in a place of its own, and a pointer to the next."""
+    first = len(answer((b"\0", 41, bytes(300))))
+    pieces = b"".join(b"\1a" + struct.pack("!H", 0xC000 | first + 4 * number) for number in range(1, labels))
+    data = bytes(300) + pieces + b"\1a\0"
+    with nullcontext() if labels == MAX_LABELS else pytest.raises(dns.exception.FormError, match="a name has more"):
+        check_names(answer((b"\0", 41, data), (struct.pack("!H", 0xC000 | first), 1, b"\1\1\1\1")))

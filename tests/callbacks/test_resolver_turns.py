@@ -16,10 +16,11 @@ from node.callbacks.resolve import (
     PLACES,
     PLACES_EACH_CLIENT,
     PLACES_EACH_DOMAIN,
+    WAITING_EACH,
     SystemResolver,
 )
 from tests.callbacks.dns_server import SILENT, DnsServer
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 ADDRESS = "93.184.216.34"
 FOUND = [ip_address(ADDRESS)]
@@ -127,6 +128,27 @@ async def test_many_silent_domains_of_one_client_leave_places_for_other_clients(
         await eventually(lambda: len(server.asked) == PLACES_EACH_CLIENT)
         assert await resolver("agent.example", "another") == FOUND
         assert await refusals(slow) == {NotResolved, NotLookedUp}
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "at_once"),
+    [("n{}.test", "evil", PLACES_EACH_CLIENT), ("n{}.evil.example", "client {}", PLACES_EACH_DOMAIN)],
+    ids=["of a client", "below a domain"],
+)
+async def test_more_look_ups_than_would_get_a_place_in_time_do_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, client: str, at_once: int
+) -> None:
+    monkeypatch.setattr("node.callbacks.resolve.TURN_SECONDS", PATIENCE)
+    async with DnsServer({"*.test": SILENT, "*.evil.example": SILENT}) as server:
+        resolver = SystemResolver(server.lookup(tmp_path))
+        numbers = range(at_once + WAITING_EACH)
+        waiting = [asyncio.create_task(resolver(name.format(n), client.format(n))) for n in numbers]
+        await eventually(lambda: len(server.asked) == at_once)
+        with pytest.raises(NotLookedUp):
+            await resolver(name.format("last"), client.format("last"))
+        for task in waiting:
+            task.cancel()
+        assert await refusals(waiting) == {asyncio.CancelledError}
 
 
 async def test_a_client_with_many_names_of_a_shared_domain_leaves_places_for_its_other_tenants(tmp_path: Path) -> None:

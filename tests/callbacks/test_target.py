@@ -28,6 +28,7 @@ ACCEPTED = {
     "https://local.agent.example/": Target("https", "local.agent.example", 443, "/"),
     "https://1.1.1.1/hook": Target("https", "1.1.1.1", 443, "/hook"),
     "http://[2606:4700:4700:0:0:0:0:1111]:8080/": Target("http", "[2606:4700:4700::1111]", 8080, "/"),
+    f"https://{'a.' * 123}example/": Target("https", f"{'a.' * 123}example", 443, "/"),
     "https://agent.example/" + "a" * 2026: Target("https", "agent.example", 443, "/" + "a" * 2026),
 }
 
@@ -120,6 +121,25 @@ def test_it_is_refused(reason: str, url: str):
     assert str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "wrong"),
+    [
+        ("https://agent.example/ü", "is not plain ASCII"),
+        ("https://agent.example/a b", "has blanks"),
+        ("agent.example/hook?x=1#y", "does not begin with http"),
+        ("https://agent.example\\@b#c", "has a backslash"),
+        ("https://me@agent.example/#y", "has a fragment"),
+        ("https://me%40@agent.example/", "has a user name"),
+        ("https://agent%2Eexample/%zz", "the host has a percent-encoded"),
+        ("https://agent.example/@%41%zz", "not followed by two hex digits"),
+        ("https://agent.example:0/", "not of the form https://host/path"),
+    ],
+)
+def test_the_likeliest_reason_is_named_why_a_url_is_none(url: str, wrong: str):
+    with pytest.raises(TargetRefused, match=wrong):
+        parse(url, POLICY)
+
+
 def test_a_url_is_written_again_from_its_parts():
     for url in ("https://agent.example/hook?x=1", "http://agent.example:443/", "https://[2606:4700::1]:8443/"):
         target = parse(url, POLICY)
@@ -164,7 +184,7 @@ def test_the_own_authority_and_bad_syntax_are_refused_even_then(url: str):
 
 
 def test_the_own_authority_is_known_in_every_form_of_the_public_url():
-    for public_url in ("https://Node.Example", "https://node.example:443", "http://node.example:8000/relay"):
+    for public_url in ("https://Node.Example", "https://node.example:", "http://node.example:8000/relay"):
         with pytest.raises(TargetRefused) as refusal:
             parse("https://node.example/", TargetPolicy.of(public_url))
         assert refusal.value.reason == "own"

@@ -15,6 +15,7 @@ from node.relay.via import has_passed
         "1.0 fred,1.1\trelay-node (a comment, with (one) in it)",
         r"1.1 fred (a \) and a \( b), 1.1 relay-node",
         ", ,1.1 relay-node,",
+        "1.1 fred), 1.1 relay-node",
     ],
 )
 def test_a_request_that_this_node_has_received_before_is_known(via: str) -> None:
@@ -31,6 +32,9 @@ def test_a_request_that_this_node_has_received_before_is_known(via: str) -> None
         "1.1 fred (relay-node)",
         "1.1 fred (for us, 1.1 relay-node)",
         r"1.1 fred (\), 1.1 relay-node)",
+        r"1.1 fred (\), 1.1 relay-node , for us)",
+        "1.1 fred (for us, 1.1 relay-node (or so))",
+        "1.1 fred (for us, 1.1 relay-node , or so)",
         "1.1 fred (never closed, 1.1 relay-node",
         "relay-node",
         "1.1",

@@ -24,8 +24,10 @@ async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: No
         await node.store.command("ZREM", keys.OPEN_THREADS, found[0])
     assert sorted(met) == [f"t{number:02}" for number in range(23)]
     assert list(await walk.next(24, 7)) == ["t23", "t24"]
+    await node.store.command("ZADD", keys.OPEN_THREADS, 25, "t24")
+    assert list(await walk.next(25, 7)) == ["t24"], "its time is another one now"
     walk.restart()
-    assert len(await walk.next(24, 100)) == 25 - 4
+    assert len(await walk.next(25, 100)) == 25 - 4
     await node.store.command("DEL", keys.OPEN_THREADS)
 
 

@@ -47,6 +47,7 @@ def test_x_has_one_spelling(x: str):
         PUBLIC.did + "#" + PUBLIC.did.removeprefix("did:key:"),
         "did:key:z6Mk" + "1" * 100_000,
         "did:key:z6Mk0OIl",
+        "did:key:z0",
     ],
 )
 def test_a_did_key_has_one_spelling(did: str):

@@ -39,6 +39,8 @@ def test_a_stored_proof_is_verified_by_whoever_reads_the_record():
     assert proven.created == NOW - 5
     assert proven.target == "node.example/api/v1/board"
     assert proven.content == json.loads(BODY)
+    whole = json.dumps(dict.fromkeys(SHOWN, "all that a record shows")).encode()
+    assert verify_proof(proof(whole)).content == json.loads(whole)
 
 
 def test_a_proof_by_the_target_uri_says_where_it_was_sent():
@@ -118,6 +120,7 @@ TAMPERED: dict[str, Callable[[], Proof]] = {
     "a key that is none": lambda: proof(key="AAAA"),
     "another signature": lambda: proof(signature="A" * 86 + "=="),
     "a signature that is none": lambda: proof(signature="?"),
+    "a signature spelt otherwise": lambda: proof(signature=proof().signature + "\n"),
     "another component": lambda: proof(components=(("@method", "PUT"), *proof().components[1:])),
     "a component less": lambda: proof(components=proof().components[1:]),
     "a component renamed": lambda: proof(components=(("x-method", "POST"), *proof().components[1:])),

@@ -119,6 +119,9 @@ UNVERIFIED = {
     "a key in a token": sign(signature_key='sig=jwt;jwt="eyJhbGciOi"'),
     "a key in a token under another label": sign(signature_key='other=jwt;jwt="eyJhbGciOi"'),
     "a key in a token beside a did:key": sign(params=DID, signature_key='sig=jwt;jwt="eyJhbGciOi"'),
+    "a foreign tag and a key that cannot be read": sign(
+        params=';created=1767225600;tag="theirs"', signature_key="sig=("
+    ),
     "a keyid to look up, beside a signature with a key and a foreign tag": beside_a_foreign_one(
         sign(WITHOUT_KEY, f';created=1;keyid="{PUBLIC.thumbprint}"', signature_key=None)
     ),
@@ -313,6 +316,9 @@ def test_a_question_mark_with_nothing_behind_it_may_be_signed_though_no_server_t
     assert dict(verified.components)["@target-uri"] == "https://node.example/api/v1/board?"
     with pytest.raises(InvalidSignature):
         replace(sent, query="wait=30").judged()
+    behind_a_query = sign(("@method", *target, "content-digest", "signature-key"), request=Signed(path="/api?wait=30?"))
+    with pytest.raises(InvalidSignature):
+        replace(behind_a_query, path="/api", query="wait=30").judged()
 
 
 @pytest.mark.parametrize("prefix", ["/relay", "/a", "/api"])

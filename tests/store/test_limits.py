@@ -74,6 +74,11 @@ async def test_a_client_and_its_site_have_so_many_requests_in_any_window(request
             assert taken == expected(logs, client, taken.at)
 
 
+async def test_most_limits_are_not_kept_for_a_site(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    assert all([(await limits.take("claim", each, Limit(1, 60))).allowed for each in NEIGHBOURS])
+
+
 async def test_of_two_requests_in_one_millisecond_one_is_refunded(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
     first, _ = [await limits.take("claim", CLIENT, LIMIT) for _ in range(2)]
@@ -238,3 +243,8 @@ async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended(clock: C
     clock.advance(0.002)
     await limits.extend(place, now + 120_000)
     await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, for_node=True)
+
+
+async def test_an_answer_about_bytes_is_for_the_client_that_asked() -> None:
+    uses = [ByteUse(CLIENT, 101, 0), ByteUse("203.0.113.8", 10, 0), ByteUse(CLIENT, 0, 100)]
+    assert [over is not None for over in await LimitStore(FakeStore()).take_bytes(uses, 100)] == [True, False, True]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from node.common.counters import VERDICTS
 from node.text import sampling
 from node.text.payload import (
     MAX_INNER_JSON_CHARACTERS,
@@ -209,6 +210,16 @@ def test_json_inside_strings_is_parsed_up_to_a_total() -> None:
 def test_more_prose_in_inner_documents_than_fields_exist_is_judged_together() -> None:
     inner = json.dumps(dict.fromkeys(PROSE, FOREIGN))
     assert not payload_is_english({"message": ENGLISH, "documents": [inner] * 3})
+
+
+def test_of_documents_inside_documents_only_so_many_texts_are_judged_by_themselves() -> None:
+    before = VERDICTS[True]
+    assert payload_is_english(dict.fromkeys(PROSE, json.dumps(dict.fromkeys(PROSE, "We met at noon."))))
+    assert VERDICTS[True] - before == len(PROSE) + 1
+
+
+def test_prose_below_the_top_level_is_judged_together_with_all_else() -> None:
+    assert payload_is_english({"data": {"message": "Hola mundo"}, "notes": ENGLISH, "remark": ENGLISH * 5})
 
 
 def test_the_strings_that_were_judged_are_shown_in_their_order() -> None:

@@ -9,7 +9,7 @@ from structlog.testing import CapturingLogger
 
 from node.config import Proxies
 from node.web import address
-from node.web.address import SAMPLED_ONE_IN, ClientAddress
+from node.web.address import MAX_WARNINGS, SAMPLED_ONE_IN, ClientAddress
 
 
 def scope(peer: str, **headers: str) -> dict[str, Any]:
@@ -34,6 +34,10 @@ def test_the_peer_counts_when_no_proxy_is_trusted() -> None:
 )
 def test_an_ipv6_client_has_a_whole_network(peer: str, counted: str) -> None:
     assert ClientAddress(Proxies()).of(scope(peer)) == counted
+
+
+def test_a_peer_that_the_server_does_not_name_is_on_a_unix_socket() -> None:
+    assert ClientAddress(Proxies()).of({"client": None, "headers": []}) == "unix"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,7 @@ def test_only_the_header_is_read_that_the_proxy_writes(header: str, counted: str
         ("for=203.0.113.5, for=unknown, for=10.0.0.2", "10.0.0.1"),
         ("for=203.0.113.5, for=6.6.6.6 for=6.6.6.6, for=10.0.0.2", "10.0.0.1"),
         ("for=203.0.113.5 , for=10.0.0.2", "203.0.113.5"),
+        ("for=10.0.0.3, for=10.0.0.2", "10.0.0.3"),
         ('for="203.0.113.5', "10.0.0.1"),
         ('for="203.0.113.5\\"', "10.0.0.1"),
         ("for=203.0.113.5,", "10.0.0.1"),
@@ -163,14 +168,27 @@ def test_header_lines_of_several_proxies_are_joined_in_order() -> None:
     assert ClientAddress(Proxies.parse("10.0.0.1")).of({"client": ("10.0.0.1", 1), "headers": lines}) == "203.0.113.5"
 
 
-def test_a_neighbour_that_passes_requests_on_and_is_not_believed_is_told_of_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     log = CapturingLogger()
     monkeypatch.setattr(address, "log", log)
+    return log
+
+
+def test_a_neighbour_that_passes_requests_on_and_is_not_believed_is_told_of_once(log: CapturingLogger) -> None:
     addresses = ClientAddress(Proxies.parse("10.0.0.1"))
     for peer in ("10.0.0.1", "8.8.8.8", "10.0.0.2", "", "10.0.0.2"):
         for _ in range(SAMPLED_ONE_IN):
             addresses.of(scope(peer, x_forwarded_for="203.0.113.5"))
-            addresses.of(scope(peer))
+            addresses.of(scope("10.0.0.3"))
+    for _ in range(SAMPLED_ONE_IN):
+        addresses.of(scope("10.0.0.3"))
     assert [call.kwargs["peer"] for call in log.calls] == ["10.0.0.2", "unix"]
+
+
+def test_of_many_such_neighbours_only_the_first_are_told_of(log: CapturingLogger) -> None:
+    addresses = ClientAddress(Proxies())
+    for number in range(MAX_WARNINGS + 2):
+        for _ in range(SAMPLED_ONE_IN):
+            addresses.of(scope(f"10.0.0.{number}", x_forwarded_for="203.0.113.5"))
+    assert len(log.calls) == MAX_WARNINGS

@@ -1,7 +1,10 @@
 """Reading a body: no further than it was announced, and from what the server was asked for already."""
 
 import asyncio
+import itertools
 from collections.abc import Sequence
+from contextlib import nullcontext
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -85,6 +88,25 @@ async def test_a_body_that_was_asked_for_and_does_not_come_is_given_up(monkeypat
     with pytest.raises(Refused, match=r"body\.stalled"):
         await Client(length=3, first=first).request.body()
     assert first.cancelled()
+
+
+@pytest.mark.parametrize(("size", "is_given_up"), [(50_000, True), (150_000, False)])
+async def test_a_body_of_which_too_little_has_come_is_given_up_however_often_a_piece_comes(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_given_up: bool
+) -> None:
+    monkeypatch.setattr(http, "MIN_BODY_RATE", 1)
+    began = itertools.chain([monotonic() - 100_000 - http.BODY_STALL_SECONDS], iter(monotonic, None))
+    monkeypatch.setattr(http, "monotonic", lambda: next(began))
+
+    async def receive() -> ASGIMessage:
+        request.deadlines._check()  # pyright: ignore[reportPrivateUsage]  # as its timer does
+        await asyncio.sleep(0)
+        return piece(b"", more=False)
+
+    first = asked(piece(bytes(size)))
+    request = lone_request({"method": "POST", "path": "/", "headers": [], FIRST_MESSAGE: first}, receive)
+    with pytest.raises(Refused, match=r"body\.stalled") if is_given_up else nullcontext():
+        assert len(await request.body()) == size
 
 
 @pytest.mark.parametrize("first", [GONE, None])

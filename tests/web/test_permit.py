@@ -142,10 +142,11 @@ async def test_a_request_that_a_script_counted_is_not_counted_again(desk: Desk) 
     assert desk.headers[b"ratelimit"] == b'"task";r=2;t=60'
 
 
-async def test_a_failure_of_ours_is_not_counted(desk: Desk) -> None:
-    with pytest.raises(ZeroDivisionError):
+@pytest.mark.parametrize("failure", [ZeroDivisionError(), Refused("store.busy")], ids=["bug", "busy"])
+async def test_a_failure_of_ours_is_not_counted(desk: Desk, failure: Exception) -> None:
+    with pytest.raises(type(failure)):
         async with desk.permit():
-            raise ZeroDivisionError
+            raise failure
     assert await desk.counted() == 0
 
 
@@ -242,15 +243,20 @@ async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk
     assert desk.headers[b"ratelimit"].startswith(b'"task";r=%d;' % COUNT)
 
 
-@pytest.mark.parametrize("failure", [*REFUSALS, StoreUnavailable("it was not sent"), OutcomeUnknown("no answer came")])
-async def test_only_what_may_be_kept_is_charged(desk: Desk, failure: Exception) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [*REFUSALS, StoreUnavailable("it was not sent"), OutcomeUnknown("no answer came"), ZeroDivisionError()],
+)
+@pytest.mark.parametrize("without_permit", [False, True])
+async def test_only_what_may_be_kept_is_charged(desk: Desk, failure: Exception, without_permit: bool) -> None:
     desk.capacity.allowance = 10_000  # bytes, of which a thread takes more than half
     with pytest.raises(type(failure)):
-        async with desk.permit() as permit:
-            await permit.charge("task", 100)
+        async with desk.limiter.charged(request(), "task", 100) if without_permit else desk.permit() as permit:
+            if isinstance(permit, Permit):
+                await permit.charge("task", 100)
             raise failure
     async with desk.permit() as permit:
-        if isinstance(failure, OutcomeUnknown):
+        if isinstance(failure, OutcomeUnknown | ZeroDivisionError):
             with pytest.raises(Refused, match=r"quota\.bytes"):
                 await permit.charge("task", 100)
         else:

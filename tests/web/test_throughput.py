@@ -86,8 +86,9 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
 
 def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
-    total = sum(moved(throughput, f"2001:db8:1:{number:x}::/64", MIB) for number in range(3 * SITE_SHARE))
-    assert SITE_SHARE * BURST_SECONDS * RATE < total <= SITE_SHARE * BURST_SECONDS * RATE + MIB
+    each = [moved(throughput, f"2001:db8:1:{number:x}::/64", MIB) for number in range(3 * SITE_SHARE)]
+    assert each[0] == moved(throughput, A, MIB), "its own share, while the site has one"
+    assert SITE_SHARE * BURST_SECONDS * RATE < sum(each) <= SITE_SHARE * BURST_SECONDS * RATE + MIB
     refused = throughput.refusal("2001:db8:1:ffff::/64")
     assert refused is not None
     assert refused.retry_after is not None
@@ -96,20 +97,21 @@ def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> N
     assert throughput.refusal("2001:db8:1:ffff::/64") is None
 
 
-def test_who_has_moved_much_pauses_for_as_long_as_its_rate_asks(clock: Clock) -> None:
+@pytest.mark.parametrize("client", [A, "2001:db8:1:2::/64"])
+def test_who_has_moved_much_pauses_for_as_long_as_its_rate_asks(clock: Clock, client: str) -> None:
     throughput = Throughput(RATE, clock)
-    throughput.add(A, int(UNPACED_SECONDS * RATE))
-    assert throughput.pause(A) == 0
-    throughput.add(A, RATE // 4)
-    throughput.add(A, RATE // 8)
-    assert throughput.pause(A) == pytest.approx(0.375)  # pyright: ignore[reportUnknownMemberType]
+    throughput.add(client, int(UNPACED_SECONDS * RATE))
+    assert throughput.pause(client) == 0
+    throughput.add(client, RATE // 4)
+    throughput.add(client, RATE // 8)
+    assert throughput.pause(client) == pytest.approx(0.375)  # pyright: ignore[reportUnknownMemberType]
     assert throughput.pause(B) == 0
     clock.now += 0.375
-    assert throughput.pause(A) == 0
-    throughput.add(A, 64 * MIB)
-    assert throughput.pause(A) == MAX_PAUSE_SECONDS
+    assert throughput.pause(client) == 0
+    throughput.add(client, 64 * MIB)
+    assert throughput.pause(client) == MAX_PAUSE_SECONDS
     clock.now += 1000
-    assert throughput.pause(A) == 0
+    assert throughput.pause(client) == 0
 
 
 def test_a_site_pauses_once_its_clients_have_moved_its_share(clock: Clock) -> None:
@@ -151,10 +153,11 @@ def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
     assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST_SECONDS * RATE + BODY_WEIGHT * MIB
 
 
-def test_what_is_small_is_not_counted(clock: Clock) -> None:
-    throughput = Throughput(RATE, clock)
+@pytest.mark.parametrize(("rate", "size"), [(RATE, FREE_BYTES - 1), (0, MIB)], ids=["small", "any number"])
+def test_what_is_small_is_not_counted(clock: Clock, rate: int, size: int) -> None:
+    throughput = Throughput(rate, clock)
     for _ in range(100_000):
-        throughput.add(A, FREE_BYTES - 1)
+        throughput.add(A, size)
     assert throughput.refusal(A) is None
 
 
