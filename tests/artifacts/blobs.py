@@ -3,7 +3,7 @@ that can misbehave."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -131,3 +131,14 @@ def holds_open(name: str) -> bool:
             if descriptor.readlink().name == name:
                 return True
     return False
+
+
+def headers_for(data: bytes) -> dict[str, str]:
+    """Those of an upload of these bytes."""
+    return {"content-type": "text/csv", "content-length": str(len(data))}
+
+
+async def body(*chunks: bytes) -> AsyncIterator[ASGIMessage]:
+    for chunk in chunks:
+        yield {"type": "http.request", "body": chunk, "more_body": True}
+    yield {"type": "http.request", "body": b"", "more_body": False}

@@ -17,33 +17,28 @@ from node.artifacts.blobs.upload import partial_file
 from node.common.refusal import Refused
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage
-from tests.artifacts.blobs import BIG, DATA, ID, SECRET, BlobServer, assert_refused, call, grant_for, served
+from tests.artifacts.blobs import (
+    BIG,
+    DATA,
+    ID,
+    SECRET,
+    BlobServer,
+    assert_refused,
+    body,
+    call,
+    grant_for,
+    headers_for,
+    served,
+)
 from tests.support.servers import PATIENCE, eventually
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-def headers_for(data: bytes) -> dict[str, str]:
-    """Those of an upload of these bytes."""
-    return {"content-type": "text/csv", "content-length": str(len(data))}
 
 
 async def test_an_upload_url_works_once(server: BlobServer) -> None:
     assert (await server.put()).status_code == 200
     assert_refused(await server.put(), "blob.uploaded")
     assert (await server.get()).content == DATA
-
-
-@pytest.mark.parametrize(("announced", "unread"), [(2, 2), (3, 2), (4, 5)])
-async def test_of_a_refused_upload_as_much_is_read_as_was_granted_unless_it_announces_more(
-    server: BlobServer, announced: int, unread: int
-) -> None:
-    """The connection was closed at once, and most clients, which were still sending, did not see the answer."""
-    pieces = body(*[DATA] * 5)
-    headers = headers_for(DATA * announced) | {"content-type": "text/html"}
-    answer = await call(server.app, "PUT", await server.path(DATA * 3), headers, pieces)
-    assert_refused(answer, "blob.type" if announced == 3 else "blob.size")
-    assert len([piece async for piece in pieces]) == unread + 1  # and the end
 
 
 async def test_other_users_of_the_machine_can_read_nothing(server: BlobServer) -> None:
@@ -217,12 +212,6 @@ async def test_a_client_that_goes_away_leaves_nothing(server: BlobServer) -> Non
     await eventually(lambda: server.files() == [f"{ID}.part"])
     writer.close()
     await eventually(lambda: server.files() == [])
-
-
-async def body(*chunks: bytes) -> AsyncIterator[ASGIMessage]:
-    for chunk in chunks:
-        yield {"type": "http.request", "body": chunk, "more_body": True}
-    yield {"type": "http.request", "body": b"", "more_body": False}
 
 
 async def test_more_bytes_than_announced_are_never_stored(server: BlobServer) -> None:

@@ -11,7 +11,7 @@ from node.artifacts.blobs.interface import CHUNK_BYTES
 from node.common.folder_lock import locked
 from node.web import waiting_places
 from node.web.http import ASGIMessage
-from tests.artifacts.blobs import BIG, DATA, ID, Answer, BlobServer, assert_refused, call, grant_for
+from tests.artifacts.blobs import BIG, DATA, Answer, BlobServer, call, grant_for
 from tests.support.servers import eventually
 
 UPLOADS = 64
@@ -35,24 +35,6 @@ async def test_many_uploads_of_a_site_leave_others_their_turn(server: BlobServer
             assert (await server.get(client="b")).content == DATA
         assert len(server.files()) == 1 + FILES_OF_A_SITE
     assert await asyncio.gather(*uploads) == [200] * UPLOADS
-
-
-async def test_an_upload_that_is_refused_and_still_comes_holds_nothing(server: BlobServer) -> None:
-    await server.put()
-    comes, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow() -> AsyncGenerator[ASGIMessage]:
-        comes.set()
-        await go_on.wait()
-        yield {"type": "http.request", "body": DATA, "more_body": False}
-
-    headers = {"content-type": "text/csv", "content-length": str(len(DATA))}
-    refused = asyncio.create_task(call(server.app, "PUT", await server.path(), headers, slow()))
-    await comes.wait()
-    assert server.files() == [ID]
-    assert_refused(await server.put(), "blob.uploaded")
-    go_on.set()
-    assert_refused(await refused, "blob.uploaded")
 
 
 async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_them(

@@ -1,0 +1,38 @@
+"""An upload to the embedded store that is refused is read on, so that its client sees why (DESIGN 8)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from node.web.http import ASGIMessage
+from tests.artifacts.blobs import DATA, ID, BlobServer, assert_refused, body, call, headers_for
+
+
+@pytest.mark.parametrize(("announced", "unread"), [(2, 2), (3, 2), (4, 5)])
+async def test_of_a_refused_upload_as_much_is_read_as_was_granted_unless_it_announces_more(
+    server: BlobServer, announced: int, unread: int
+) -> None:
+    """The connection was closed at once, and most clients, which were still sending, did not see the answer."""
+    pieces = body(*[DATA] * 5)
+    headers = headers_for(DATA * announced) | {"content-type": "text/html"}
+    answer = await call(server.app, "PUT", await server.path(DATA * 3), headers, pieces)
+    assert_refused(answer, "blob.type" if announced == 3 else "blob.size")
+    assert len([piece async for piece in pieces]) == unread + 1  # and the end
+
+
+async def test_an_upload_that_is_refused_and_still_comes_holds_nothing(server: BlobServer) -> None:
+    await server.put()
+    comes, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncGenerator[ASGIMessage]:
+        comes.set()
+        await go_on.wait()
+        yield {"type": "http.request", "body": DATA, "more_body": False}
+
+    refused = asyncio.create_task(call(server.app, "PUT", await server.path(), headers_for(DATA), slow()))
+    await comes.wait()
+    assert server.files() == [ID]
+    assert_refused(await server.put(), "blob.uploaded")
+    go_on.set()
+    assert_refused(await refused, "blob.uploaded")
