@@ -101,6 +101,7 @@ async def test_bytes_that_a_request_like_this_one_stores_are_waited_for(
         ({"text": None}, ["body"]),
         ({"base64": "AAAA"}, ["body"]),
         ({"text": None, "base64": "?"}, ["body", "base64"]),
+        ({"text": None, "base64": "AAAA\nAAAA"}, ["body", "base64"]),
         ({"text": ""}, ["body", "text"]),
         ({"text": "\u20ac" * (INLINE_BYTES // 2)}, ["body", "text"]),
         ({"text": None, "base64": b64encode(bytes(INLINE_BYTES + 1)).decode()}, ["body", "base64"]),
