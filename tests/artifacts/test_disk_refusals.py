@@ -1,4 +1,4 @@
-"""An upload to the embedded store that is refused is read on, so that its client sees why (DESIGN 8)."""
+"""Uploads to the embedded store that are refused: they are read on, so that their clients see why (DESIGN 8)."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -36,3 +36,24 @@ async def test_an_upload_that_is_refused_and_still_comes_holds_nothing(server: B
     assert_refused(await server.put(), "blob.uploaded")
     go_on.set()
     assert_refused(await refused, "blob.uploaded")
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"content-encoding": "gzip"}, "body.encoded"),
+        ({"transfer-encoding": "chunked"}, "blob.length_required"),
+        ({"content-length": "1"}, "blob.size"),
+        ({"content-type": "text/html"}, "blob.type"),
+    ],
+)
+async def test_a_client_that_asks_first_is_told_what_is_wrong_with_its_headers_before_it_sends(
+    server: BlobServer, changed: dict[str, str], code: str
+) -> None:
+    async def unread() -> AsyncGenerator[ASGIMessage]:
+        raise AssertionError("the body was read")
+        yield {}
+
+    headers = headers_for(DATA) | {"expect": "100-continue"} | changed
+    assert_refused(await call(server.app, "PUT", await server.path(), headers, unread()), code)
+    assert server.files() == []
