@@ -69,7 +69,8 @@ def markdown(results: Results) -> str:
 
 def _machine(results: Results) -> str:
     told = "; ".join(f"{name}: {value}" for name, value in results.machine.items())
-    return f"`python -m bench {' '.join(results.arguments)}`. Machine: {told}."
+    command = re.sub(r" --out[ =]\S+", "", " ".join(["python -m bench", *results.arguments]))  # no path of that machine
+    return f"`{command}`. Machine: {told}."
 
 
 def _goals(results: Results) -> str:

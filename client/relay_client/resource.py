@@ -141,7 +141,10 @@ class Iteration(_Method, Generic[P, T]):
 
 def _checked(steps: Generator[E, Any, T]) -> Generator[E, Any, T]:
     """The same steps. A field that they miss in an answer, or find to be of another type, is InvalidAnswer."""
-    effect = next(steps)  # before anything is asked, it is an argument that is wrong
+    try:
+        effect = next(steps)  # before anything is asked, it is an argument that is wrong
+    except StopIteration as end:
+        return end.value
     try:
         while True:
             try:

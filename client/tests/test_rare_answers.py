@@ -22,7 +22,8 @@ from relay_client import (
     Unavailable,
     Unreachable,
 )
-from relay_client.steps import Answer, NoAnswer, Send
+from relay_client.resource import Procedure, Resource, Sync
+from relay_client.steps import Answer, NoAnswer, Send, Steps
 from relay_client.transport import Pieces
 
 NODE = "http://node.example"
@@ -332,3 +333,17 @@ def test_a_node_that_is_away_is_waited_for_no_longer_than_asked(clock: Clock) ->
         with pytest.raises(DeadlineExceeded):
             relay.tasks.result("1", within=3.0)
     assert clock.pauses == [3.0]
+
+
+class Silent(Resource[Sync]):
+    """Has a procedure that asks nothing."""
+
+    @Procedure
+    def nothing(self) -> Steps[int]:
+        return 3
+        yield
+
+
+def test_a_procedure_may_end_without_a_question() -> None:
+    with Relay(NODE, transport=Prepared()) as relay:
+        assert Silent(relay).nothing() == 3

@@ -112,7 +112,10 @@ class NewInbox(msgspec.Struct):
     ) = UNSET
     card: Annotated[
         InboxCard | UnsetType | None,
-        Meta(description="What its A2A agent card says, and lists it in the directory; at most 16,384 bytes"),
+        Meta(
+            description="What its A2A agent card says, and lists it in the directory in place of its last card; "
+            "null takes that off; at most 16,384 bytes"
+        ),
     ] = UNSET
     rotate: Annotated[bool, Meta(description="End all earlier tokens; can be repeated by an Idempotency-Key")] = False
 

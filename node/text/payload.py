@@ -20,7 +20,7 @@ from node.text.sampling import SAMPLES
 from node.text.windows import WINDOW_CHARACTERS
 
 MAX_VALUES = 1_000
-"""Values of a payload that are looked at, breadth first."""
+"""Values of a payload that are looked at, breadth first, and then those that are left of one list or object."""
 
 MAX_MEMBERS = 50
 """Members of one list or object that are looked at, evenly spaced."""

@@ -1,4 +1,4 @@
-"""Uploads to the embedded store that are refused: they are read on, so that their clients see why (DESIGN 8)."""
+"""Uploads to the embedded store that are refused: they are read on, so that their clients see why."""
 
 import asyncio
 from collections.abc import AsyncGenerator
