@@ -34,7 +34,7 @@ NOT_SHOWN = ("callback_url", "language")
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-TYPED_FIELDS = {"message": str, "hello": str, "language": str, "public": bool, "callback_url": str}
+TYPED_FIELDS = {"callback_url": str, "hello": str, "language": str, "message": str, "public": bool}
 """Fields of a payload that must have a type (SPEC 2.1); all others may be anything."""
 
 
@@ -149,11 +149,11 @@ def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
 
 
 def _check_types(fields: dict[str, Any]) -> None:
-    issues = [
-        Issue(("body", name), f"Expected {TYPED_FIELDS[name].__name__}", "type_error")
-        for name in sorted(TYPED_FIELDS.keys() & fields.keys())
-        if fields[name] is not None and not isinstance(fields[name], TYPED_FIELDS[name])
-    ]
+    issues: list[Issue] = []
+    for name, kind in TYPED_FIELDS.items():
+        value = fields.get(name)
+        if value is not None and not isinstance(value, kind):
+            issues.append(Issue(("body", name), f"Expected {kind.__name__}", "type_error"))
     if issues:
         raise Invalid(issues)
 

@@ -86,6 +86,7 @@ def create(settings: Settings) -> ASGIApp:
     async def compose() -> "WebNode":
         node = await WebNode.start(settings, tracing)
         node.intake.client_of = addresses.of
+        node.intake.application = application
         intake.install(node.intake)
 
         def take(changed: Settings) -> None:
@@ -95,8 +96,10 @@ def create(settings: Settings) -> ASGIApp:
         on_hangup(settings, take, logs=False)
         return node
 
-    application = WebApplication(compose, addresses)
-    return tracing.app(application) if tracing else application
+    application: ASGIApp = WebApplication(compose, addresses)
+    if tracing:
+        application = tracing.app(application)
+    return application
 
 
 class WebNode:

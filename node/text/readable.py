@@ -87,7 +87,9 @@ def _without_rare_hidden(text: str) -> str:
 
 def first_sentence(text: str, limit: int) -> str:
     """The first sentence of `text` on one line, cut at the end of a word if it is longer than `limit` characters."""
-    line = " ".join(readable(text[: limit * 8]).split())
+    line = readable(text[: limit * 8])
+    is_clean = line.isprintable() and "  " not in line  # as most are: of white space, only single spaces are printable
+    line = line.strip(" ") if is_clean else " ".join(line.split())
     if end := _SENTENCE_END.search(line):
         line = line[: end.start() + 1]
     if len(line) <= limit:

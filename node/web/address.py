@@ -89,10 +89,11 @@ class ClientAddress:
         It is most likely the operator's proxy, forgotten in RELAY_TRUSTED_PROXIES. From a public address anybody may
         send such a header.
         """
+        if len(self._warned_about) == MAX_WARNINGS or all(key != self._header for key, _ in headers):
+            return
         address = _parse(peer)
         is_private = address.is_private if address else peer == UNIX_PEER
-        is_silenced = peer in self._warned_about or len(self._warned_about) == MAX_WARNINGS
-        if is_private and not is_silenced and any(key == self._header for key, _ in headers):
+        if is_private and peer not in self._warned_about:
             self._warned_about.add(peer)
             log.warning(
                 "a proxy is not believed: all its clients share its limits; if it is yours, name it",

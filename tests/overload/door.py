@@ -7,6 +7,7 @@ from typing import Any
 
 from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, Admission
 from node.overload.intake import AGE_GROUP_SECONDS, Intake, Schedule
+from node.web.http import Receive, Scope, Send
 from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
@@ -44,12 +45,21 @@ class Watcher:
     """A request as Granian hands it over."""
 
     def __init__(self, path: str = RELAY, method: str = "POST", *, body_is_late: bool = False) -> None:
-        self.scope: dict[str, Any] = {"path": path, "method": method, "headers": [(b"host", b"node.example")]}
+        headers = [(b"host", b"node.example")]
+        self.scope: dict[str, Any] = {"path": path, "method": method, "headers": headers, "watcher": self}
         self.proto = Protocol(body_is_late=body_is_late)
         self.task: asyncio.Task[None] | None = None
+        self.ends: list[BaseException | None] = []
+        """How the application ended: None, or its failure."""
 
     def taskref(self, task: asyncio.Task[None]) -> None:
         self.task = task
+
+    def done(self) -> None:
+        self.ends.append(None)
+
+    def err(self, failure: BaseException) -> None:
+        self.ends.append(failure)
 
     @property
     def refused(self) -> bool:
@@ -84,16 +94,23 @@ class Door:
         self.asked = 0
         self.intake = Intake(self.admission, self.store_load, lambda: self.now)
         self.end = asyncio.Event()
+        self.intake.application = self.serve
         self.begun: list[Watcher] = []
-        self.schedule: Schedule = self.intake.scheduler(asyncio.get_running_loop(), copy_context(), self.serve)
+        self.failure: BaseException | None = None
+        """What every request ends by, if any."""
+        self.schedule: Schedule = self.intake.scheduler(asyncio.get_running_loop(), copy_context(), None)
 
     def store_load(self) -> tuple[int, int]:
         self.asked += 1
         return self.store
 
-    async def serve(self, watcher: Watcher) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watcher: Watcher = scope["watcher"]
+        assert (receive, send) == (watcher.proto.receive, watcher.proto.send)
         self.begun.append(watcher)
         await self.end.wait()
+        if self.failure:
+            raise self.failure
 
     def come(
         self, count: int = 1, path: str = RELAY, *, client: str = EAGER, body_is_late: bool = False

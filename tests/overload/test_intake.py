@@ -33,9 +33,24 @@ async def test_a_request_is_served_and_counts_until_it_ends(door: Door) -> None:
     assert door.intake.working == 1
     await eventually(lambda: door.begun == [watcher])
     assert door.intake.working == 1
+    assert watcher.ends == []
     door.end.set()
     await eventually(lambda: door.intake.working == 0)
+    assert watcher.ends == [None]
     assert watcher.proto.sent == []
+
+
+@pytest.mark.parametrize("failure", [OSError("nobody expected it"), asyncio.CancelledError()], ids=repr)
+async def test_granian_is_told_why_an_application_has_failed(door: Door, failure: BaseException) -> None:
+    door.failure = failure
+    [watcher] = door.come()
+    door.end.set()
+    await eventually(lambda: door.intake.working == 0)
+    assert watcher.ends == [failure]
+    assert watcher.task is not None
+    await watcher.task
+    assert watcher.proto.body is not None
+    assert watcher.proto.body.done()
 
 
 async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Door) -> None:
@@ -66,11 +81,7 @@ async def test_a_refusal_tells_pages_only_what_the_node_tells_them() -> None:
     door = Intake(Admission(), lambda: (0, 0), cors=((b"vary", b"Origin"),))
     door.admission.limit = 0
     watcher = Watcher()
-
-    async def serve(_: Any) -> None:
-        pytest.fail("it was let in")
-
-    door.scheduler(asyncio.get_running_loop(), copy_context(), serve)(watcher)
+    door.scheduler(asyncio.get_running_loop(), copy_context(), None)(watcher)
     assert watcher.refused
     assert watcher.proto.headers[b"vary"] == b"Origin"
     assert b"access-control-allow-origin" not in watcher.proto.headers

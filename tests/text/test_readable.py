@@ -146,6 +146,10 @@ def test_terminal_sequences_go_whole() -> None:
     [
         ("It works! Really.", "It works!"),
         ("It works", "It works"),
+        (" It works ", "It works"),
+        ("It  works   now. ", "It works now."),
+        ("It\u2003works\u2028now", "It works now"),
+        (" ", ""),
         ("Version 2.0\n  is out. Try it.", "Version 2.0 is out."),
         ("\u202e\n" * 40 + "It works", "It works"),
         ("It is all twenty now", "It is all twenty now"),
@@ -170,7 +174,9 @@ def test_what_was_made_readable_stays_as_it_is(text: str) -> None:
     shown = readable(text)
     assert readable(shown) == shown
     assert is_one_line(" ".join(shown.split()))
-    assert is_one_line(first_sentence(text, 20))
+    sentence = first_sentence(text, 20)
+    assert is_one_line(sentence)
+    assert " ".join(sentence.split()) == sentence
     assert not any(unicodedata.category(character) == "Cc" for character in "".join(shown.split()))
 
 
