@@ -223,7 +223,7 @@ def _fetch(
             while answer.status == 200 and (piece := (yield Read())):
                 yield Do(partial(_keep, piece, digest.update, file))
                 if progress:
-                    progress(file.tell(), manifest["byte_size"])
+                    yield Do(partial(progress, file.tell(), manifest["byte_size"]), blocks=False)
         except NoAnswer as lost:
             tries.ends += clock() - began
             yield from tries.lost(lost)

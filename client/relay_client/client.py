@@ -241,7 +241,7 @@ class _AsyncExecutor:
                 case Sleep():
                     await asyncio.sleep(effect.seconds)
                 case Do():
-                    return await asyncio.to_thread(effect.work)
+                    return await asyncio.to_thread(effect.work) if effect.blocks else effect.work()
                 case _:
                     return await self._pieces.read() if self._pieces else b""
         except NoAnswer as lost:

@@ -45,9 +45,13 @@ class Sleep:
 
 @dataclass(slots=True)
 class Do:
-    """Do work that would block an event loop (files, digests). Its result is what the work returns."""
+    """Do work that would block an event loop (files, digests), or call a function of the caller (`blocks` False).
+
+    Its result is what the work returns. What it raises goes to the caller as it is.
+    """
 
     work: Callable[[], Any]
+    blocks: bool = True
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """The client against a real node, and against connections that break."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Generator
@@ -89,6 +90,23 @@ def test_bytes_come_back_as_they_went(relay: Relay, tmp_path: Path) -> None:
     assert relay.artifacts.download(again["id"], f"{target}2")["byte_size"] == size
     nameless = relay.artifacts.upload(b"\0\1", "desk")
     assert (nameless["media_type"], nameless["filename"]) == ("application/octet-stream", None)
+
+
+def test_what_a_callers_own_function_raises_is_the_callers(served: NodeProcess, relay: Relay, tmp_path: Path) -> None:
+    def progress(done: int, of: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        raise TypeError(f"{done} of {of}")
+
+    async def download() -> None:
+        async with AsyncRelay(served.url) as relay:
+            await relay.artifacts.download(stored["id"], tmp_path / "copy", progress=progress)
+
+    stored = relay.artifacts.upload(b"id,name", "desk")
+    with pytest.raises(TypeError, match="7 of 7"):
+        relay.artifacts.download(stored["id"], tmp_path / "copy", progress=progress)
+    with pytest.raises(TypeError, match="7 of 7"):
+        asyncio.run(download())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_fields_of_an_inbox_are_cleared(relay: Relay) -> None:
