@@ -1,6 +1,6 @@
 """What one stored thing weighs in Redis, by kind: the table of docs/capacity.md.
 
-    python -m bench.weigh [--count 2000]
+    python -m bench.weigh [--count 20000]
 
 The node's own services write `--count` things of a kind on an embedded Redis; what `used_memory` grew by, divided
 by their number, is the weight: the keys, and the entries in lists. Events are left out: workers trim them
@@ -201,6 +201,6 @@ async def everything(scales: Scales, count: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="What one stored thing weighs in Redis, by kind.")
-    parser.add_argument("--count", type=int, default=2000, help="things of each kind")
+    parser.add_argument("--count", type=int, default=20_000, help="things of each kind")
     given = parser.parse_args()
     asyncio.run(main(given.count))
