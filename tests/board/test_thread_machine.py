@@ -137,7 +137,7 @@ class ThreadMachine(StoreMachine):
         made = self.attempt(
             lambda: self._board.reply(rate, model.id, NewReply(body), self.signed(signer), wanted), refusal
         )
-        if refusal not in ("thread.unknown", "limit.exceeded"):
+        if model.shown and refusal != "limit.exceeded":
             model.accepted[client].append(self.now)
         if made is None:
             return
