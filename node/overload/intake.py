@@ -275,7 +275,7 @@ class Intake:
         watcher = request.watcher
         try:
             await self.application(watcher.scope, watcher.proto.receive, watcher.proto.send)
-        except BaseException as failure:  # noqa: BLE001 - Granian logs it
+        except BaseException as failure:  # noqa: BLE001 - whatever it is, Granian logs it and answers
             watcher.err(failure)
         else:
             watcher.done()
