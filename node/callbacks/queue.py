@@ -354,21 +354,17 @@ def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: flo
     due again by itself: another version of the node may read it.
     """
     try:
-        return _callback(partition, name, fields, ours_until)
+        return Callback(
+            **asdict(_message(name, fields)),
+            partition=partition,
+            attempt=int(fields[b"attempt"]),
+            misses=int(fields[b"misses"]),
+            waited=int(fields.get(b"waited", 0)),  # version 1.0.0 did not count it
+            ours_until=ours_until,
+        )
     except Exception:
         log.exception("callback not read", partition=partition, callback=name)
         return None
-
-
-def _callback(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback:
-    return Callback(
-        **asdict(_message(name, fields)),
-        partition=partition,
-        attempt=int(fields[b"attempt"]),
-        misses=int(fields[b"misses"]),
-        waited=int(fields.get(b"waited", 0)),  # version 1.0.0 did not count it
-        ours_until=ours_until,
-    )
 
 
 def readable_letters(kept: Sequence[RawDeadLetter]) -> list[DeadLetter]:
