@@ -236,10 +236,8 @@ class Tasks:
             row = await self._complete(task_id, claim, result)
         except Refused as refused:
             # The script compares bytes only, and a result that was handed in is still there to be compared as JSON.
-            is_in = refused.code == "task.completed" or (
-                refused.code == "task.state" and refused.facts.get("status") == "submitted"
-            )
-            if not is_in:
+            status = refused.facts.get("status")
+            if (refused.code, status) not in (("task.completed", "completed"), ("task.state", "submitted")):
                 raise
             row = known(await self._store.read(task_id))
             add_cost(len(row.result))
