@@ -68,7 +68,7 @@ class Tasks:
         targets: TargetCheck,
         artifact_statuses: ArtifactStatuses,
         offers: OfferFeed,
-        index: TextIndex | None = None,
+        index: TextIndex,
     ) -> None:
         """`index`: that of the search, for new offers."""
         self._store = store
@@ -103,12 +103,12 @@ class Tasks:
             fields["bound"] = "1"
         replay_id = signed.replay_id if signed else ""
         deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
-        description = readable(new.description or "")
-        own = self._index.own_terms(new.title, description) if self._index else NO_TERMS
+        description = str(fields.get("description", ""))
+        own = self._index.own_terms(new.title, description)
         task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client, own)
         if replayed and idempotency:
             return self._offer_again(task_id, row, idempotency), True
-        if self._index and own is NO_TERMS:
+        if own is NO_TERMS:
             with suppress(StoreUnavailable):
                 await self._index.note(task_id, new.title, description)
         await self._list(task_id, row)
