@@ -17,7 +17,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
 from node.tasks.reader import TaskReader
-from node.tasks.steps import Claim
+from node.tasks.steps import NO_CLAIM, Claim
 from node.tasks.view import known
 from node.text.lines import require_line
 
@@ -28,12 +28,10 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The name they give: that of the publisher or of the assignee."""
     has_publisher_token: bool = False
-    claim: Claim | None = None
+    claim: Claim = NO_CLAIM
     """The claim whose token they have shown."""
-    signer: str = ""
-    """Thumbprint of the key that signed the request; empty if it is not signed."""
-    replay_id: str = ""
-    """The same for every use of that signature."""
+    signed: Signed | None = None
+    """The signature of the request."""
 
 
 class ContractTokens:
@@ -72,9 +70,7 @@ class Proofs:
         """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
-            has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"),
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
+            has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"), signed=signed
         )
 
     async def actor(self, task_id: str, move: Transition, signed: Signed | None) -> Actor:
@@ -83,9 +79,8 @@ class Proofs:
         return Actor(
             name=_actor_name(move),
             has_publisher_token=await self._shows(task_id, move.publisher_token, "task.proof"),
-            claim=await self.claim_of(task_id, move.claim_token) if move.claim_token is not None else None,
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
+            claim=NO_CLAIM if move.claim_token is None else await self.claim_of(task_id, move.claim_token),
+            signed=signed,
         )
 
     async def claim_of(self, task_id: str, claim_token: str) -> Claim:
