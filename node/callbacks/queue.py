@@ -48,6 +48,14 @@ DEAD_LETTERS_OF_A_SITE = 100
 RECEIVER = (b"callback_url", b"callback_by")
 """Fields of an entity: where its callbacks go, and who gave that URL (`node.callbacks.owners`)."""
 
+ENTITIES: Mapping[str, Callable[[str], Key]] = {
+    "task_id": keys.task,
+    "session_id": keys.session,
+    "address": keys.inbox,
+    "thread_id": keys.thread,
+}
+"""Keys of the entities that callbacks tell of, by the name that the id of each has in `data`."""
+
 Ending = Literal["delivered", "dropped", "dead", "retry", "postpone"]
 """How an attempt ended. The last two are not the end of the callback; `postpone` was no attempt at all."""
 
@@ -332,21 +340,13 @@ async def dead_count(store: Store) -> int:
 
 def _record(partition: int, message: CallbackMessage) -> Key:
     """The key of what the owner of an entity sees of its callbacks."""
-    names = ("task_id", "session_id", "address", "thread_id", "inbox_task")
+    names = (*ENTITIES, "inbox_task")
     return keys.callback_record(partition, next(str(message.data[name]) for name in names if name in message.data))
 
 
 def _entity(callback: Callback) -> Key:
     """The key of what a callback tells of."""
-    match callback.data:
-        case {"task_id": str(task_id)}:
-            return keys.task(task_id)
-        case {"session_id": str(session_id)}:
-            return keys.session(session_id)
-        case {"address": str(address)}:
-            return keys.inbox(address)
-        case _:
-            return keys.thread(str(callback.data["thread_id"]))
+    return next(key(str(callback.data[name])) for name, key in ENTITIES.items() if name in callback.data)
 
 
 def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback | None:
