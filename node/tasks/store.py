@@ -87,9 +87,9 @@ class TaskStore(TaskReader):
     ) -> tuple[str, StoredTask, bool]:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
-        Its `own` terms are kept with it. Of one that was, only what it was offered with is read. A `replay_id` that
-        was used before is refused. Raises Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one
-        that has passed, `task.unknown` for a contract that was offered before and has been removed.
+        `own`: the terms of its text, kept with it. Of a contract that was offered before, only the fields of the offer
+        are read. Raises Refused `idempotency.conflict`, `signature.replayed` for a `replay_id` that was used before,
+        `task.deadline` for one that has passed, `task.unknown` if what was offered before has been removed.
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)

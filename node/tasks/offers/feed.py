@@ -94,7 +94,7 @@ class OfferFeed:
         """
         last, found = await self._store.commands([_LAST, _after(entry)])
         entries = _entries(found)
-        return entries, entry if entries else min(entry, _end(last), key=entry_id)
+        return entries, entries[-1][0] if entries else min(entry, _end(last), key=entry_id)
 
     async def count(self) -> int:
         """How many contracts are listed as offered."""

@@ -114,8 +114,6 @@ class OfferList:
         new = fitting[:room]
         if new != fitting:
             reached = new[-1][0] if new else entry
-        elif entries:
-            reached = entries[-1][0]
         found, newly_out = await self._offered([task_id for _, task_id in new], query)
         rows |= found
         has_more = reached != entry and (new != fitting or len(entries) == PAGE)
