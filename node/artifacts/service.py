@@ -276,8 +276,8 @@ class Artifacts:
         return ArtifactQuotas(
             client=settings.artifact_client_bytes,
             number=settings.client_artifacts,
-            share=settings.artifact_reserved_percent,
-            always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
+            reserved_percent=settings.artifact_reserved_percent,
+            reserved_always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
             total=settings.artifact_total_bytes,
             free=free,
         )
