@@ -265,19 +265,20 @@ class CallbackQueue:
         )
         self.schedule.due_in(partition, pause_ms / 1000)
 
-    async def raw_dead(self, partitions: Sequence[int]) -> list[RawDeadLetter]:
-        """All dead letters of partitions as they are stored, oldest first. Raises StoreUnavailable."""
-        found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
+    async def raw_dead(self) -> list[RawDeadLetter]:
+        """All dead letters as they are stored, oldest first. Raises StoreUnavailable."""
+        streams = (keys.callbacks_dead(partition) for partition in range(ids.PARTITIONS))
+        found = await bulk(self._store, (("XRANGE", stream, "-", "+") for stream in streams))
         kept = [
             RawDeadLetter(partition, entry.decode(), fields_of(flat))
-            for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
+            for partition, entries in enumerate(cast("list[list[tuple[bytes, object]]]", found))
             for entry, flat in entries
         ]
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
-    async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
-        """The dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
-        return readable_letters(await self.raw_dead(partitions))
+    async def dead(self) -> list[DeadLetter]:
+        """The dead letters that can be read, oldest first. Raises StoreUnavailable."""
+        return readable_letters(await self.raw_dead())
 
     async def drop(self, letter: DeadLetter | RawDeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""

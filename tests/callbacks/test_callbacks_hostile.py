@@ -131,8 +131,9 @@ async def asked(node: NodeUnderTest, url: str) -> str:
 async def dead_letter(queue: CallbackQueue, task_id: str) -> DeadLetter:
     async with asyncio.timeout(PATIENCE):
         while True:
-            for letter in await queue.dead([ids.partition_of_id(task_id)]):
-                return letter
+            for letter in await queue.dead():
+                if letter.data["task_id"] == task_id:
+                    return letter
             await asyncio.sleep(0.01)
 
 
