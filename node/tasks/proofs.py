@@ -34,37 +34,20 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """The signature of the request."""
 
 
-class ContractTokens:
-    """Issues and reads the tokens of contracts."""
+class Proofs:
+    """Issues tokens, and finds out who acts from what a request presents. What is async raises StoreUnavailable."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, contracts: TaskReader, tokens: Tokens) -> None:
+        self._contracts = contracts
         self._tokens = tokens
 
     def publisher_token(self, task_id: str) -> str:
         """What only the publisher is given, once."""
         return self._tokens.issue("publish", task_id)
 
-    def is_publisher(self, task_id: str, token: str | None) -> bool:
-        """Whether the token is the publisher's, in constant time."""
-        return self._tokens.proves(token, "publish", task_id)
-
     def claim_token(self, task_id: str, claim: Claim) -> str:
         """`<attempt>.<request>.<mac>`."""
         return f"{claim.attempt}.{claim.request}.{self._tokens.issue('claim', task_id, claim.attempt, claim.request)}"
-
-    def claim_of(self, task_id: str, token: str) -> Claim | None:
-        """The claim that a token was issued for, in constant time; None if it was issued for none of this contract."""
-        attempt, _, rest = token.partition(".")
-        request, _, mac = rest.partition(".")
-        return Claim(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None
-
-
-class Proofs:
-    """Finds out who acts from what a request presents. Every method raises StoreUnavailable."""
-
-    def __init__(self, contracts: TaskReader, tokens: ContractTokens) -> None:
-        self._contracts = contracts
-        self._tokens = tokens
 
     async def publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
         """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
@@ -86,8 +69,11 @@ class Proofs:
     async def claim_of(self, task_id: str, claim_token: str) -> Claim:
         """The claim of a token. Raises Refused `task.unknown`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
-        claim = self._tokens.claim_of(task_id, claim_token)
-        return claim or await self._refuse(task_id, "task.token")
+        attempt, _, rest = claim_token.partition(".")
+        request, _, mac = rest.partition(".")
+        if not self._tokens.proves(mac, "claim", task_id, attempt, request):
+            await self._refuse(task_id, "task.token")
+        return Claim(attempt, request)
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
         """Raise unless the publisher_token or the key of the offer is shown.
@@ -99,7 +85,7 @@ class Proofs:
         if publisher_token is None and not signer:
             raise Refused("callbacks.proof")
         is_signer = bool(signer) and row.fields.get(b"signer") == signer.encode()
-        if not is_signer and not self._tokens.is_publisher(task_id, publisher_token):
+        if not is_signer and not self._tokens.proves(publisher_token, "publish", task_id):
             raise Refused("task.publisher")
 
     async def require_known(self, task_id: str) -> None:
@@ -111,7 +97,7 @@ class Proofs:
         """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""
         if publisher_token is None:
             return False
-        if not self._tokens.is_publisher(task_id, publisher_token):
+        if not self._tokens.proves(publisher_token, "publish", task_id):
             await self._refuse(task_id, code)
         return True
 

@@ -44,7 +44,7 @@ from node.tasks.model import (
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.list import AddCost
-from node.tasks.proofs import Actor, ContractTokens, Proofs
+from node.tasks.proofs import Actor, Proofs
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.steps import Claim, UncheckedResult
@@ -73,8 +73,7 @@ class Tasks:
         """`index`: that of the search, for new offers."""
         self._store = store
         self._index = index
-        self._tokens = ContractTokens(tokens)
-        self._proofs = Proofs(store, self._tokens)
+        self._proofs = Proofs(store, tokens)
         self._offers = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
         self._listing = TaskListing(offers, store, self._base)
@@ -120,7 +119,7 @@ class Tasks:
         return self._offer(task_id, row)
 
     def _offer(self, task_id: str, row: StoredTask) -> OfferedTask:
-        token = self._tokens.publisher_token(task_id)
+        token = self._proofs.publisher_token(task_id)
         return OfferedTask(**msgspec.structs.asdict(self._task(task_id, row)), publisher_token=token)
 
     # Reading.
@@ -202,7 +201,7 @@ class Tasks:
         if replayed and idempotency:
             idempotency.check_token(int(row.fields[b"claimed_at"]), row.now)
         task = await self._changed(task_id, row)
-        token = self._tokens.claim_token(task_id, Claim(str(task.attempt), request))
+        token = self._proofs.claim_token(task_id, Claim(str(task.attempt), request))
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), replayed
 
     async def was_claimed_by(self, task_id: str, request: str) -> bool:
