@@ -83,6 +83,7 @@ class OfferList:
         )
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
+        """The newest offers that fit."""
         end, offers, unreachable = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
         rows, unread = await self._read(found[query.offset : query.offset + query.limit])
@@ -102,6 +103,7 @@ class OfferList:
             self._rests_until = loop.time() + min(REST * took, MAX_REST_SECONDS)
 
     async def _since(self, query: TaskPageQuery, since: str, add_cost: AddCost) -> OfferRows:
+        """The offers that fit after a position: first those that were left out before it, then what the feed has."""
         entry, *left_out = since.split(SEPARATOR)
         entries, reached = await self._tails.get(entry)
         add_cost(LOOK_BYTES * (len(entries) + len(left_out)))
