@@ -67,16 +67,16 @@ class Tasks:
         tokens: Tokens,
         targets: TargetCheck,
         artifact_statuses: ArtifactStatuses,
-        offers: OfferFeed,
+        feed: OfferFeed,
         index: TextIndex,
     ) -> None:
         """`index`: that of the search, for new offers."""
         self._store = store
         self._index = index
         self._proofs = Proofs(store, tokens)
-        self._offers = OfferCheck(targets, artifact_statuses)
+        self._offer_check = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
-        self._listing = TaskListing(offers, store, self._base)
+        self._listing = TaskListing(feed, store, self._base)
 
     async def create(
         self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
@@ -90,7 +90,7 @@ class Tasks:
         it repeats was removed.
         """
         try:
-            fields = await self._offers.fields(new, client)
+            fields = await self._offer_check.fields(new, client)
         except (Invalid, Refused):
             # What it names may have ended or moved since, but the same request gets the same answer.
             if idempotency and (before := await self._store.offered_before(idempotency)):
