@@ -15,7 +15,7 @@ from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
 from node.tasks.packed import PackedContracts
-from node.tasks.view import BASE, LISTED, LISTED_BY, StoredTask
+from node.tasks.view import BASE, CHANGING, LISTED, LISTED_BY, StoredTask
 
 
 class ListedTasks(NamedTuple):
@@ -120,8 +120,8 @@ class TaskReader:
         ]
         without_hash = [task_id for task_id, row in rows.items() if not row.fields]
         if leased or without_hash:
-            judged, compacted = await gather(self.read_all(leased, LISTED), self.compacted(without_hash, LISTED))
-            rows |= dict(zip(leased, judged, strict=True))
+            judged, compacted = await gather(self.read_all(leased, CHANGING), self.compacted(without_hash, LISTED))
+            rows |= {task_id: row.with_texts_of(rows[task_id]) for task_id, row in zip(leased, judged, strict=True)}
             rows |= {task_id: StoredTask(0, fields, asked_at) for task_id, fields in compacted.items()}
         replies = zip(task_ids, hashes, strict=True)
         return [rows.get(task_id) or cast("StoreUnavailable", reply) for task_id, reply in replies]
