@@ -19,6 +19,8 @@ from node.web.json import read_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Operation, RequiredHeader, Route, routes_of
 
+KEEPING = ("idempotency.conflict", "store.full", "artifact.reserved", "artifact.quota", "blob.unavailable")
+
 COMPLETION_COST = 256 * 1024
 """What a completion counts as, in bytes of an answer. Where nothing was uploaded, it can be repeated without end, and
 has a worker look for the bytes each time: 3 ms of worker and Redis, and a request to a bucket. By default one client
@@ -45,14 +47,7 @@ class ArtifactsApi:
         answers=RegisteredArtifact,
         shows={"completed_at": None, "available_at": None},
         status=201,
-        errors=(
-            "idempotency.conflict",
-            "store.full",
-            "artifact.reserved",
-            "artifact.quota",
-            "blob.unavailable",
-            "idempotency.short",
-        ),
+        errors=(*KEEPING, "idempotency.short"),
         limit="artifact",
     )
     async def register(self, request: Request) -> Response:
@@ -73,7 +68,7 @@ class ArtifactsApi:
         answers=Manifest,
         shows={"status": "verifying", "available_at": None},
         status=201,
-        errors=("idempotency.conflict", "store.full", "artifact.reserved", "artifact.quota", "blob.unavailable"),
+        errors=KEEPING,
         limit="artifact",
     )
     async def store_inline(self, request: Request) -> Response:

@@ -87,22 +87,11 @@ class Artifacts:
     async def register(
         self, rate: RateLimit, new: NewArtifact, idempotency: IdempotencyKey | None
     ) -> tuple[RegisteredArtifact, bool]:
-        """Keep the manifest of a checked registration; the second value says whether it is an earlier one, given again.
+        """Keep a checked registration; the second value says whether it is an earlier one, given again.
 
-        The upload URL lives from the first registration on. Raises Refused `limit.exceeded`, `store.full`,
-        `artifact.reserved`, `artifact.quota`, `artifact.unknown`, `blob.unavailable`, `idempotency.conflict`,
-        `idempotency.short`, StoreUnavailable.
+        The upload URL lives from the first registration on. Raises Refused `idempotency.short`, and what `_keep` does.
         """
-        with _within_reach():
-            free = await self._blobs.free_bytes()
-        fields = {
-            "publisher_id": new.publisher_id,
-            "media_type": new.media_type,
-            "digest_sha256": new.digest_sha256,
-        }
-        if new.filename:
-            fields["filename"] = new.filename
-        stored, replayed = await self._store.register(rate, idempotency, new.byte_size, self._quotas(free), fields)
+        stored, replayed = await self._keep(rate, new, idempotency)
         if replayed and idempotency:
             idempotency.check_token(stored.created_at, stored.read_at)
         began = stored.created_at / 1000
@@ -161,16 +150,36 @@ class Artifacts:
     ) -> tuple[Manifest, bool]:
         """Register, store and complete an artifact; the second value says whether that was done before.
 
-        Repeated, it is the same answer again, whatever the verdict on the bytes was. Raises what `register` does.
+        Repeated, it is the same answer again, whatever the verdict on the bytes was. Raises Refused `artifact.state`,
+        and what `_keep` and `_write` do.
         """
-        registered, replayed = await self.register(rate, new, idempotency)
-        if registered.status == "registered":
-            await self._write(Grant(registered.id, new.byte_size, new.media_type, new.digest_sha256), content)
+        stored, replayed = await self._keep(rate, new, idempotency)
+        if stored.status == "registered":
+            await self._write(stored.grant, content)
         with after_write("the artifact is registered"):
-            stored = _known(await self._store.complete(registered.id))
+            stored = _known(await self._store.complete(stored.id))
         if stored.completed_at is None:
             raise Refused("artifact.state", status=stored.status)
         return self._manifest(stored.when_completed(VERIFICATION_MS)), replayed
+
+    async def _keep(
+        self, rate: RateLimit, new: NewArtifact, idempotency: IdempotencyKey | None
+    ) -> tuple[StoredArtifact, bool]:
+        """Keep the manifest of a checked registration: what is kept, and whether it was before.
+
+        Raises Refused `limit.exceeded`, `store.full`, `artifact.reserved`, `artifact.quota`, `artifact.unknown`,
+        `blob.unavailable`, `idempotency.conflict`, StoreUnavailable.
+        """
+        with _within_reach():
+            free = await self._blobs.free_bytes()
+        fields = {
+            "publisher_id": new.publisher_id,
+            "media_type": new.media_type,
+            "digest_sha256": new.digest_sha256,
+        }
+        if new.filename:
+            fields["filename"] = new.filename
+        return await self._store.register(rate, idempotency, new.byte_size, self._quotas(free), fields)
 
     async def _write(self, grant: Grant, content: bytes) -> None:
         """Store small bytes, unless another request with the same Idempotency-Key does so or has done so.
@@ -267,8 +276,8 @@ class Artifacts:
         return ArtifactQuotas(
             client=settings.artifact_client_bytes,
             number=settings.client_artifacts,
-            share=settings.artifact_reserved_percent,
-            always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
+            reserved_percent=settings.artifact_reserved_percent,
+            reserved_always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
             total=settings.artifact_total_bytes,
             free=free,
         )

@@ -139,9 +139,9 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """Bytes, by one client address, while half of the room is free; beyond that fewer and fewer."""
     number: int
     """Artifacts, by one client address; 0 = any number."""
-    share: int
+    reserved_percent: int
     """Percent of what is left, by one client address in artifacts that are not uploaded yet."""
-    always: int
+    reserved_always: int
     """Bytes that such artifacts may have, whatever is left."""
     total: int
     """Bytes, on the whole node."""
@@ -202,10 +202,10 @@ class ArtifactStore:
                 weight=max(size, LEAST_RESERVED),
                 client_bytes=client_bytes,
                 client_number=quotas.number,
-                client_share=quotas.share,
+                client_share=quotas.reserved_percent,
                 site_times=SITE_SHARE,
-                site_share=SITE_RESERVED * quotas.share,
-                always=quotas.always,
+                site_share=SITE_RESERVED * quotas.reserved_percent,
+                always=quotas.reserved_always,
                 capacity=quotas.total - sum(counts) + counts[partition],
                 free=-1 if quotas.free is None else quotas.free,
                 life=COMPLETION_MS,

@@ -66,11 +66,11 @@ class Caller:
         self,
         policy: TargetPolicy,
         resolver: Resolver,
+        breaker: Breaker,
         *,
         timeouts: AttemptTimeouts | None = None,
         tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
         dialler: AsyncNetworkBackend | None = None,
-        breaker: Breaker | None = None,
     ) -> None:
         self.policy = policy
         """What URLs, and the addresses of the next requests, are judged by. It may be replaced at any time."""

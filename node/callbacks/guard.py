@@ -45,14 +45,13 @@ class Guard(AsyncNetworkBackend):
         policy: TargetPolicy,
         resolver: Resolver,
         requester: Requester,
+        breaker: Breaker,
         *,
         most: int = MAX_READ,
-        breaker: Breaker | None = None,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
-        """`most`: bytes of an answer that are read, its headers included, once its head has come (`begin_body`).
-
-        `breaker`: counts dials and their failures, if they are to be counted.
+        """`breaker` counts dials and their failures. `most`: bytes of an answer that are read, its headers included,
+        once its head has come (`begin_body`).
         """
         self.is_unreachable = False
         """Whether nobody accepted a connection at any of the addresses that were dialled."""
@@ -82,7 +81,7 @@ class Guard(AsyncNetworkBackend):
         failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
             circuit = circuit_of_address(address, port)
-            answer = await self._breaker.admit(circuit, self._requester) if self._breaker else None
+            answer = await self._breaker.admit(circuit, self._requester)
             if isinstance(answer, Later):
                 failure = failure or NotNow(answer.wait_ms)
                 continue
@@ -90,14 +89,13 @@ class Guard(AsyncNetworkBackend):
                 stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure, self.is_unreachable = error, True
-                if self._breaker:
-                    await self._breaker.failed(circuit)
+                await self._breaker.failed(circuit)
                 continue
             self.is_unreachable = False
             async with AsyncExitStack() as cleanup:  # whatever goes wrong now, the connection does not stay open
                 cleanup.push_async_callback(stream.aclose)
                 _check_peer(stream, address)
-                if self._breaker and answer and answer.has_failed:
+                if answer.has_failed:
                     await self._breaker.succeeded(circuit)
                 cleanup.pop_all()
             return _LimitedStream(stream, self._allowed)
@@ -106,7 +104,6 @@ class Guard(AsyncNetworkBackend):
     def begin_body(self) -> None:
         """Have all of the answer read that is to be read, now that its head has come. A head of more bytes could be
         thousands of heads that only inform (1xx), which are parsed one by one."""
-        self._allowed.left += self._most - self._allowed.most
         self._allowed.most = self._most
 
     async def _addresses(self, host: str) -> Sequence[Address]:
@@ -140,10 +137,11 @@ def _to_dial(addresses: Sequence[Address]) -> Sequence[Address]:
 
 
 class _Allowed:
-    """How much of an answer may be read."""
+    """How many bytes of an answer may be read, and how many have been."""
 
     def __init__(self, most: int) -> None:
-        self.most = self.left = most
+        self.most = most
+        self.taken = 0
 
 
 class _LimitedStream(AsyncNetworkStream):
@@ -156,10 +154,11 @@ class _LimitedStream(AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """At most `max_bytes`, as far as any are left. Raises httpcore2.ReadError if none are."""
         allowed = self._allowed
-        if allowed.left <= 0:
+        left = allowed.most - allowed.taken
+        if left <= 0:
             raise httpcore2.ReadError(f"the answer is longer than {allowed.most} bytes, or comes in too many pieces")
-        data = await self._stream.read(min(max_bytes, allowed.left), timeout)
-        allowed.left -= max(len(data), PIECE_BYTES)
+        data = await self._stream.read(min(max_bytes, left), timeout)
+        allowed.taken += max(len(data), PIECE_BYTES)
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

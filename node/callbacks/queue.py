@@ -48,6 +48,14 @@ DEAD_LETTERS_OF_A_SITE = 100
 RECEIVER = (b"callback_url", b"callback_by")
 """Fields of an entity: where its callbacks go, and who gave that URL (`node.callbacks.owners`)."""
 
+ENTITIES: Mapping[str, Callable[[str], Key]] = {
+    "task_id": keys.task,
+    "session_id": keys.session,
+    "address": keys.inbox,
+    "thread_id": keys.thread,
+}
+"""Keys of the entities that callbacks tell of, by the name that the id of each has in `data`."""
+
 Ending = Literal["delivered", "dropped", "dead", "retry", "postpone"]
 """How an attempt ended. The last two are not the end of the callback; `postpone` was no attempt at all."""
 
@@ -257,19 +265,20 @@ class CallbackQueue:
         )
         self.schedule.due_in(partition, pause_ms / 1000)
 
-    async def raw_dead(self, partitions: Sequence[int]) -> list[RawDeadLetter]:
-        """All dead letters of partitions as they are stored, oldest first. Raises StoreUnavailable."""
-        found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
+    async def raw_dead(self) -> list[RawDeadLetter]:
+        """All dead letters as they are stored, oldest first. Raises StoreUnavailable."""
+        streams = (keys.callbacks_dead(partition) for partition in range(ids.PARTITIONS))
+        found = await bulk(self._store, (("XRANGE", stream, "-", "+") for stream in streams))
         kept = [
             RawDeadLetter(partition, entry.decode(), fields_of(flat))
-            for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
+            for partition, entries in enumerate(cast("list[list[tuple[bytes, object]]]", found))
             for entry, flat in entries
         ]
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
-    async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
-        """The dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
-        return readable_letters(await self.raw_dead(partitions))
+    async def dead(self) -> list[DeadLetter]:
+        """The dead letters that can be read, oldest first. Raises StoreUnavailable."""
+        return readable_letters(await self.raw_dead())
 
     async def drop(self, letter: DeadLetter | RawDeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""
@@ -332,21 +341,13 @@ async def dead_count(store: Store) -> int:
 
 def _record(partition: int, message: CallbackMessage) -> Key:
     """The key of what the owner of an entity sees of its callbacks."""
-    names = ("task_id", "session_id", "address", "thread_id", "inbox_task")
+    names = (*ENTITIES, "inbox_task")
     return keys.callback_record(partition, next(str(message.data[name]) for name in names if name in message.data))
 
 
 def _entity(callback: Callback) -> Key:
     """The key of what a callback tells of."""
-    match callback.data:
-        case {"task_id": str(task_id)}:
-            return keys.task(task_id)
-        case {"session_id": str(session_id)}:
-            return keys.session(session_id)
-        case {"address": str(address)}:
-            return keys.inbox(address)
-        case _:
-            return keys.thread(str(callback.data["thread_id"]))
+    return next(key(str(callback.data[name])) for name, key in ENTITIES.items() if name in callback.data)
 
 
 def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback | None:
@@ -354,21 +355,17 @@ def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: flo
     due again by itself: another version of the node may read it.
     """
     try:
-        return _callback(partition, name, fields, ours_until)
+        return Callback(
+            **asdict(_message(name, fields)),
+            partition=partition,
+            attempt=int(fields[b"attempt"]),
+            misses=int(fields[b"misses"]),
+            waited=int(fields.get(b"waited", 0)),  # version 1.0.0 did not count it
+            ours_until=ours_until,
+        )
     except Exception:
         log.exception("callback not read", partition=partition, callback=name)
         return None
-
-
-def _callback(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback:
-    return Callback(
-        **asdict(_message(name, fields)),
-        partition=partition,
-        attempt=int(fields[b"attempt"]),
-        misses=int(fields[b"misses"]),
-        waited=int(fields.get(b"waited", 0)),  # version 1.0.0 did not count it
-        ours_until=ours_until,
-    )
 
 
 def readable_letters(kept: Sequence[RawDeadLetter]) -> list[DeadLetter]:

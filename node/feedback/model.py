@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Meta
 
 SHORTEST = 10
-"""Characters of a report (SPEC 2.7)."""
+"""Characters of a report, at least (SPEC 2.7)."""
 
 CONTACT_LENGTH = 1000
-"""Characters: an RSA key of 4,096 bits takes 800 in PEM."""
+"""Characters, at most: an RSA key of 4,096 bits takes 800 in PEM."""
 
 
 Category = Literal["bug", "feature", "general", "inquiry"]

@@ -131,7 +131,7 @@ class Outgoing:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
-        self._caller = Caller(policy_of(settings), SystemResolver(), breaker=self._breaker)
+        self._caller = Caller(policy_of(settings), SystemResolver(), self._breaker)
         self._concurrency = Concurrency()
 
     def change(self, settings: Settings) -> None:

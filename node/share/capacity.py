@@ -28,9 +28,9 @@ class Capacity:
 
     def __init__(self, allowance: int = 0) -> None:
         self.refused: Mapping[Kind, str] = {}
-        """The refused kinds, each with the code of the refusal; usually empty."""
+        """The refused kinds, each with the code of the refusal, or one of its codes; usually empty."""
         self.short: Set[str] = frozenset()
-        """What the node is short of: `memory.low`, `disk.low`. A kind that is refused for both has one of them."""
+        """What the node is short of: `memory.low`, `disk.low`."""
         self.allowance = allowance
         """Most bytes that the node keeps for one client in 24 hours; 0 for any number."""
         self.taken: Mapping[Kind, float] = {}

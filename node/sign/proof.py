@@ -19,8 +19,8 @@ from node.common.repeated_names import without_repetition
 from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, read_inputs
 from node.sign.keys import PublicKey
+from node.sign.request import Verified
 from node.sign.signature_base import DERIVED, signature_base
-from node.sign.verification import Verified
 
 MAX_SIGNED_BODY = 64 * 1024  # bytes; longer bodies are not kept
 

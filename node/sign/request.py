@@ -10,8 +10,9 @@ by its `Verified.replay_id`.
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import TypeVar
+from typing import Literal, TypeVar
 
+import http_sf
 import msgspec
 
 from node.common import base64url
@@ -19,9 +20,13 @@ from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey
 from node.sign.signature_base import SignedMessage, signature_base
-from node.sign.verification import Components, ErrorCode, InvalidSignature, Verified
 
 T = TypeVar("T")
+
+Components = tuple[tuple[str, str], ...]
+"""Names and values of what a signature covers, in the order they were signed."""
+
+ErrorCode = Literal["invalid_signature", "invalid_input", "invalid_key", "unsupported_algorithm"]
 
 TAG = "relay-node"
 ALGORITHM = "ed25519"
@@ -32,6 +37,37 @@ REPLAY_SECONDS = MAX_AGE + 2 * MAX_SKEW
 MAX_NONCE = 128  # characters
 TARGETS = frozenset(("@target-uri", "@request-target"))
 """The components that contain both path and query."""
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """A valid signature that is meant for this node."""
+
+    key: PublicKey
+    signature: bytes
+    components: Components
+    params: str
+    """The value of `@signature-params`."""
+    replay_id: str
+    """The same for every request with this signature, or with another one of the same key and nonce."""
+
+
+class InvalidSignature(Exception):
+    """A signature that is meant for this node and does not verify."""
+
+    def __init__(self, error: ErrorCode, message: str, required: tuple[str, ...] = ()) -> None:
+        """`message` tells the client what to correct; `required` lists the components that have to be covered."""
+        super().__init__(message)
+        self.error: ErrorCode = error
+        self.message = message
+        self._required = required
+
+    @property
+    def header(self) -> str:
+        """The value of Signature-Error (draft-hardt-httpbis-signature-key-08)."""
+        members: dict[str, http_sf.ItemType | http_sf.InnerListType] = {"error": http_sf.Token(self.error)}
+        if self._required:
+            members["required_input"] = ([(name, {}) for name in self._required], {})
+        return http_sf.ser(members)
 
 
 class _Candidate(msgspec.Struct, frozen=True):

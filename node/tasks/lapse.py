@@ -57,8 +57,7 @@ def at_time(fields: Fields, now: int) -> Fields:
         fields = _lapsed(fields, ends)
         opens = number(fields.get(b"retry_at"))
     if opens is not None and opens <= last:
-        fields = {name: value for name, value in fields.items() if name != b"retry_at"}
-        fields[b"updated_at"] = b"%d" % opens
+        fields = _without(fields, b"retry_at") | {b"updated_at": b"%d" % opens}
     if expires is not None and expires <= now and fields[b"status"] != b"failed":
         return _finished(fields, b"expired", expires)
     return fields
@@ -80,7 +79,7 @@ def _lapsed(fields: Fields, at: int) -> Fields:
     attempts = [*fields.get(b"attempts", b"").split(b"\n"), _entry(fields, at)][-ATTEMPTS_KEPT:]
     ended = fields | {b"more": b"1", b"failures": b"%d" % failures, b"attempts": b"\n".join(filter(None, attempts))}
     if failures >= int(fields[b"max_attempts"]):
-        return _finished({name: value for name, value in ended.items() if name != b"claim"}, b"failed", at)
+        return _finished(_without(ended, b"claim"), b"failed", at)
     offered = _reoffered(ended, at)
     if b"retry_ms" in fields:
         # From the claim's own digits, not at random, so that every reader finds the same time.
@@ -91,15 +90,17 @@ def _lapsed(fields: Fields, at: int) -> Fields:
 
 
 def _reoffered(fields: Fields, at: int) -> Fields:
-    gone = (b"assignee_id", b"claimed_at", b"lease_expires_at", b"claim")
-    kept = {name: value for name, value in fields.items() if name not in gone}
+    kept = _without(fields, b"assignee_id", b"claimed_at", b"lease_expires_at", b"claim")
     return kept | {b"status": b"offered", b"updated_at": b"%d" % at}
 
 
 def _finished(fields: Fields, status: bytes, at: int) -> Fields:
-    gone = (b"lease_expires_at", b"retry_at", b"review_ends_at")
-    kept = {name: value for name, value in fields.items() if name not in gone}
+    kept = _without(fields, b"lease_expires_at", b"retry_at", b"review_ends_at")
     return kept | {b"status": status, status + b"_at": b"%d" % at}
+
+
+def _without(fields: Fields, *names: bytes) -> Fields:
+    return {name: value for name, value in fields.items() if name not in names}
 
 
 def _entry(fields: Fields, at: int) -> bytes:

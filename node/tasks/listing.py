@@ -64,7 +64,7 @@ class TaskListing:
             return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)
         # Read before the list, so that what is offered in between is in the list or after this position.
         end = await self._feed.end() if query.status == "offered" else None
-        found, total, lacking = await self._store.page(query.status, query.limit, query.offset)
+        found, total, unreachable = await self._store.page(query.status, query.limit, query.offset)
         standing = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
         if len(standing) < len(found):
             # The others have changed since: the list lags behind, and is corrected where that is noticed.
@@ -72,8 +72,8 @@ class TaskListing:
                 await self._store.project({task_id: row for task_id, row in found.items() if task_id not in standing})
         tasks = list(show_each(standing.items(), show).values())
         total -= len(found) - len(tasks)
-        since = since_of(end, lacking) if end else msgspec.UNSET
-        return TaskPage(tasks, total, query.limit, query.offset, since, bool(lacking) or msgspec.UNSET)
+        since = since_of(end, unreachable) if end else msgspec.UNSET
+        return TaskPage(tasks, total, query.limit, query.offset, since, bool(unreachable) or msgspec.UNSET)
 
     def _of_fields(self, task_id: str, fields: Fields) -> Task:
         return self.record(task_id, StoredTask(0, fields))

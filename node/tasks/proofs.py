@@ -17,7 +17,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
 from node.tasks.reader import TaskReader
-from node.tasks.steps import Claim
+from node.tasks.steps import NO_CLAIM, Claim
 from node.tasks.view import known
 from node.text.lines import require_line
 
@@ -28,53 +28,32 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The name they give: that of the publisher or of the assignee."""
     has_publisher_token: bool = False
-    claim: Claim | None = None
+    claim: Claim = NO_CLAIM
     """The claim whose token they have shown."""
-    signer: str = ""
-    """Thumbprint of the key that signed the request; empty if it is not signed."""
-    replay_id: str = ""
-    """The same for every use of that signature."""
+    signed: Signed | None = None
+    """The signature of the request."""
 
 
-class ContractTokens:
-    """Issues and reads the tokens of contracts."""
+class Proofs:
+    """Issues tokens, and finds out who acts from what a request presents. What is async raises StoreUnavailable."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, contracts: TaskReader, tokens: Tokens) -> None:
+        self._contracts = contracts
         self._tokens = tokens
 
     def publisher_token(self, task_id: str) -> str:
         """What only the publisher is given, once."""
         return self._tokens.issue("publish", task_id)
 
-    def is_publisher(self, task_id: str, token: str | None) -> bool:
-        """Whether the token is the publisher's, in constant time."""
-        return self._tokens.proves(token, "publish", task_id)
-
     def claim_token(self, task_id: str, claim: Claim) -> str:
         """`<attempt>.<request>.<mac>`."""
         return f"{claim.attempt}.{claim.request}.{self._tokens.issue('claim', task_id, claim.attempt, claim.request)}"
-
-    def claim_of(self, task_id: str, token: str) -> Claim | None:
-        """The claim that a token was issued for, in constant time; None if it was issued for none of this contract."""
-        attempt, _, rest = token.partition(".")
-        request, _, mac = rest.partition(".")
-        return Claim(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None
-
-
-class Proofs:
-    """Finds out who acts from what a request presents. Every method raises StoreUnavailable."""
-
-    def __init__(self, contracts: TaskReader, tokens: ContractTokens) -> None:
-        self._contracts = contracts
-        self._tokens = tokens
 
     async def publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
         """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
-            has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"),
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
+            has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"), signed=signed
         )
 
     async def actor(self, task_id: str, move: Transition, signed: Signed | None) -> Actor:
@@ -83,16 +62,18 @@ class Proofs:
         return Actor(
             name=_actor_name(move),
             has_publisher_token=await self._shows(task_id, move.publisher_token, "task.proof"),
-            claim=await self.claim_of(task_id, move.claim_token) if move.claim_token is not None else None,
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
+            claim=NO_CLAIM if move.claim_token is None else await self.claim_of(task_id, move.claim_token),
+            signed=signed,
         )
 
     async def claim_of(self, task_id: str, claim_token: str) -> Claim:
         """The claim of a token. Raises Refused `task.unknown`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
-        claim = self._tokens.claim_of(task_id, claim_token)
-        return claim or await self._refuse(task_id, "task.token")
+        attempt, _, rest = claim_token.partition(".")
+        request, _, mac = rest.partition(".")
+        if not self._tokens.proves(mac, "claim", task_id, attempt, request):
+            await self._refuse(task_id, "task.token")
+        return Claim(attempt, request)
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
         """Raise unless the publisher_token or the key of the offer is shown.
@@ -104,7 +85,7 @@ class Proofs:
         if publisher_token is None and not signer:
             raise Refused("callbacks.proof")
         is_signer = bool(signer) and row.fields.get(b"signer") == signer.encode()
-        if not is_signer and not self._tokens.is_publisher(task_id, publisher_token):
+        if not is_signer and not self._tokens.proves(publisher_token, "publish", task_id):
             raise Refused("task.publisher")
 
     async def require_known(self, task_id: str) -> None:
@@ -116,7 +97,7 @@ class Proofs:
         """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""
         if publisher_token is None:
             return False
-        if not self._tokens.is_publisher(task_id, publisher_token):
+        if not self._tokens.proves(publisher_token, "publish", task_id):
             await self._refuse(task_id, code)
         return True
 

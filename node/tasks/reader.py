@@ -15,7 +15,7 @@ from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
 from node.tasks.packed import PackedContracts
-from node.tasks.view import BASE, LISTED, LISTED_BY, StoredTask
+from node.tasks.view import BASE, CHANGING, LISTED, LISTED_BY, StoredTask
 
 
 class ListedTasks(NamedTuple):
@@ -24,7 +24,7 @@ class ListedTasks(NamedTuple):
     rows: dict[str, StoredTask]
     total: int
     """How many contracts are in the list, as far as is known."""
-    lacking: list[str]
+    unreachable: list[str]
     """Those that belong on the page and are out of reach."""
 
 
@@ -67,8 +67,8 @@ class TaskReader:
         StoreUnavailable if no server is there.
         """
         names, total = await page_of(self._store, keys.tasks_with(status), limit, offset)
-        rows, lacking = await self.listed_reachable(names)
-        return ListedTasks(rows, total - (len(names) - len(lacking) - len(rows)), lacking)
+        rows, unreachable = await self.listed_reachable(names)
+        return ListedTasks(rows, total - (len(names) - len(unreachable) - len(rows)), unreachable)
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
         """These fields of contracts, or all: a result may have a megabyte, so callers that do not show it name fields.
@@ -118,10 +118,10 @@ class TaskReader:
         leased = [
             task_id for task_id, row in rows.items() if b"lease_expires_at" in row.fields or b"more" in row.fields
         ]
-        lacking = [task_id for task_id, row in rows.items() if not row.fields]
-        if leased or lacking:
-            judged, compacted = await gather(self.read_all(leased, LISTED), self.compacted(lacking, LISTED))
-            rows |= dict(zip(leased, judged, strict=True))
+        without_hash = [task_id for task_id, row in rows.items() if not row.fields]
+        if leased or without_hash:
+            judged, compacted = await gather(self.read_all(leased, CHANGING), self.compacted(without_hash, LISTED))
+            rows |= {task_id: row.with_texts_of(rows[task_id]) for task_id, row in zip(leased, judged, strict=True)}
             rows |= {task_id: StoredTask(0, fields, asked_at) for task_id, fields in compacted.items()}
         replies = zip(task_ids, hashes, strict=True)
         return [rows.get(task_id) or cast("StoreUnavailable", reply) for task_id, reply in replies]

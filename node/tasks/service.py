@@ -44,7 +44,7 @@ from node.tasks.model import (
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.list import AddCost
-from node.tasks.proofs import Actor, ContractTokens, Proofs
+from node.tasks.proofs import Actor, Proofs
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.steps import Claim, UncheckedResult
@@ -67,17 +67,16 @@ class Tasks:
         tokens: Tokens,
         targets: TargetCheck,
         artifact_statuses: ArtifactStatuses,
-        offers: OfferFeed,
-        index: TextIndex | None = None,
+        feed: OfferFeed,
+        index: TextIndex,
     ) -> None:
         """`index`: that of the search, for new offers."""
         self._store = store
         self._index = index
-        self._tokens = ContractTokens(tokens)
-        self._proofs = Proofs(store, self._tokens)
-        self._offers = OfferCheck(targets, artifact_statuses)
+        self._proofs = Proofs(store, tokens)
+        self._offer_check = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
-        self._listing = TaskListing(offers, store, self._base)
+        self._listing = TaskListing(feed, store, self._base)
 
     async def create(
         self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
@@ -91,7 +90,7 @@ class Tasks:
         it repeats was removed.
         """
         try:
-            fields = await self._offers.fields(new, client)
+            fields = await self._offer_check.fields(new, client)
         except (Invalid, Refused):
             # What it names may have ended or moved since, but the same request gets the same answer.
             if idempotency and (before := await self._store.offered_before(idempotency)):
@@ -103,12 +102,12 @@ class Tasks:
             fields["bound"] = "1"
         replay_id = signed.replay_id if signed else ""
         deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
-        description = readable(new.description or "")
-        own = self._index.own_terms(new.title, description) if self._index else NO_TERMS
+        description = str(fields.get("description", ""))
+        own = self._index.own_terms(new.title, description)
         task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client, own)
         if replayed and idempotency:
             return self._offer_again(task_id, row, idempotency), True
-        if self._index and own is NO_TERMS:
+        if own is NO_TERMS:
             with suppress(StoreUnavailable):
                 await self._index.note(task_id, new.title, description)
         await self._list(task_id, row)
@@ -120,7 +119,7 @@ class Tasks:
         return self._offer(task_id, row)
 
     def _offer(self, task_id: str, row: StoredTask) -> OfferedTask:
-        token = self._tokens.publisher_token(task_id)
+        token = self._proofs.publisher_token(task_id)
         return OfferedTask(**msgspec.structs.asdict(self._task(task_id, row)), publisher_token=token)
 
     # Reading.
@@ -202,7 +201,7 @@ class Tasks:
         if replayed and idempotency:
             idempotency.check_token(int(row.fields[b"claimed_at"]), row.now)
         task = await self._changed(task_id, row)
-        token = self._tokens.claim_token(task_id, Claim(str(task.attempt), request))
+        token = self._proofs.claim_token(task_id, Claim(str(task.attempt), request))
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), replayed
 
     async def was_claimed_by(self, task_id: str, request: str) -> bool:
@@ -236,10 +235,8 @@ class Tasks:
             row = await self._complete(task_id, claim, result)
         except Refused as refused:
             # The script compares bytes only, and a result that was handed in is still there to be compared as JSON.
-            is_in = refused.code == "task.completed" or (
-                refused.code == "task.state" and refused.facts.get("status") == "submitted"
-            )
-            if not is_in:
+            status = refused.facts.get("status")
+            if (refused.code, status) not in (("task.completed", "completed"), ("task.state", "submitted")):
                 raise
             row = known(await self._store.read(task_id))
             add_cost(len(row.result))

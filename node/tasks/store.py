@@ -34,7 +34,7 @@ from node.tasks.model import OVER, TaskStatus
 from node.tasks.offers.feed import announcement_of
 from node.tasks.proofs import Actor
 from node.tasks.reader import TaskReader
-from node.tasks.steps import NO_CLAIM, Claim, ContractKeys
+from node.tasks.steps import Claim, ContractKeys
 from node.tasks.view import OFFERED, StoredTask, known
 
 COPIED = (
@@ -87,9 +87,9 @@ class TaskStore(TaskReader):
     ) -> tuple[str, StoredTask, bool]:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
-        Its `own` terms are kept with it. Of one that was, only what it was offered with is read. A `replay_id` that
-        was used before is refused. Raises Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one
-        that has passed, `task.unknown` for a contract that was offered before and has been removed.
+        `own`: the terms of its text, kept with it. Of a contract that was offered before, only the fields of the offer
+        are read. Raises Refused `idempotency.conflict`, `signature.replayed` for a `replay_id` that was used before,
+        `task.deadline` for one that has passed, `task.unknown` if what was offered before has been removed.
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)
@@ -169,7 +169,7 @@ class TaskStore(TaskReader):
             once=self._once(idempotency, task_id),
             actor=actor.name,
             target=target,
-            claim=actor.claim or NO_CLAIM,
+            claim=actor.claim,
         )
         return await self._as_actor(step, task_id, actor)
 
@@ -288,9 +288,9 @@ class TaskStore(TaskReader):
         return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
-        first_use = _first_use(actor.replay_id, task_id)
-        proven = int(actor.has_publisher_token)
-        return await self._run(partial(step, first_use=first_use, proven=proven, signer=actor.signer), task_id)
+        signer, replay_id = (actor.signed.signer, actor.signed.replay_id) if actor.signed else ("", "")
+        first_use, proven = _first_use(replay_id, task_id), int(actor.has_publisher_token)
+        return await self._run(partial(step, first_use=first_use, proven=proven, signer=signer), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(partial(step, claim=claim), task_id)

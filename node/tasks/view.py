@@ -60,6 +60,12 @@ LISTED = (
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
 result_payload, result_schema and attempts, which may be large."""
 
+TEXTS = (b"title", b"description", b"input_artifact_ids", b"signature")
+"""Fields of LISTED that may be long. They never change."""
+
+CHANGING = tuple(name for name in LISTED if name not in TEXTS)
+"""The other ones."""
+
 LISTED_BY = (
     *JUDGED,
     b"publisher_id",
@@ -94,6 +100,11 @@ class StoredTask(msgspec.Struct, frozen=True):
         """As it was when it was offered."""
         kept = {name: value for name, value in self.fields.items() if name in OFFERED}
         return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"}, self.asked_at)
+
+    def with_texts_of(self, before: "StoredTask") -> "StoredTask":
+        """With the TEXTS that were read before."""
+        texts = {name: value for name, value in before.fields.items() if name in TEXTS}
+        return StoredTask(self.now, texts | self.fields, self.asked_at)
 
     @property
     def is_contract(self) -> bool:

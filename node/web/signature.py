@@ -7,10 +7,9 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.sign.proof import proof_of
-from node.sign.request import verify
+from node.sign.request import InvalidSignature, verify
 from node.sign.signature_base import PublicAddress, SignedMessage
 from node.sign.signed import Signed
-from node.sign.verification import InvalidSignature
 from node.web.bearer import bearer_of
 from node.web.errors import RefusedWithHeaders
 from node.web.http import Request

@@ -13,7 +13,7 @@ from node.admin.verify import verdict_of
 from node.cli import main
 from node.sign.keys import PublicKey
 from node.sign.proof import proof_of
-from node.sign.verification import Verified
+from node.sign.request import Verified
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import COVERED, PUBLIC, Signed, sign
 from tests.support.node_under_test import NodeUnderTest, until

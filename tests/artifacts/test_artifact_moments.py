@@ -22,7 +22,7 @@ from tests.support.rates import Unlimited
 HALF_A_MILLISECOND = 0.0005
 AVAILABLE = ArtifactVerdict("available")
 FIELDS = {"publisher_id": "desk", "media_type": "text/plain", "digest_sha256": "00" * 32}
-MANY = ArtifactQuotas(client=1000, number=0, share=100, always=2**30, total=2**40, free=None)
+MANY = ArtifactQuotas(client=1000, number=0, reserved_percent=100, reserved_always=2**30, total=2**40, free=None)
 
 
 @pytest_asyncio.fixture
@@ -73,7 +73,7 @@ async def test_a_verdict_counts_until_the_time_for_it_is_over(
         ({"client": 30}, "artifact.quota"),
         ({"total": 30}, "store.full"),
         ({"number": 2}, "artifact.quota"),
-        ({"always": 2 * LEAST_RESERVED, "share": 0}, "artifact.reserved"),
+        ({"reserved_always": 2 * LEAST_RESERVED, "reserved_percent": 0}, "artifact.reserved"),
     ],
 )
 async def test_a_client_may_hold_what_it_may_hold_and_no_more(
@@ -103,7 +103,7 @@ async def test_only_the_last_attempt_is_judged(artifacts: ArtifactStore) -> None
 async def test_what_is_available_ends_after_its_life_and_frees_what_it_had_and_no_more(
     clock: Clock, artifacts: ArtifactStore
 ) -> None:
-    bound = {"always": 2 * LEAST_RESERVED, "share": 0}
+    bound = {"reserved_always": 2 * LEAST_RESERVED, "reserved_percent": 0}
     first = await registered(artifacts, **bound)
     await artifacts.complete(first.id)
     await artifacts.settle(first.id, "1", AVAILABLE)

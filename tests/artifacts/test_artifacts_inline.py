@@ -12,6 +12,8 @@ from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import Grant
 from node.artifacts.model import INLINE_BYTES
 from node.common.refusal import Refused
+from node.store import keys
+from node.store.idempotency import RETRY_SECONDS
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, available, register, verified
 from tests.support.node_under_test import NodeUnderTest
@@ -70,6 +72,15 @@ async def test_a_request_repeated_after_the_verdict_gets_the_same_answer(
         assert (await verified(node, first.json()))["status"] == status
     second = await store(node, body, **KEY)
     assert (second.status_code, second.json()) == (201, first.json())
+
+
+async def test_a_request_repeated_with_a_short_key_is_answered_after_a_minute_too(node: NodeUnderTest) -> None:
+    """It was refused, as if the answer gave the right to upload."""
+    short = {"Idempotency-Key": "short"}
+    first = (await store(node, CSV, **short)).json()
+    await node.store.command("HINCRBY", keys.artifact(first["id"]), "created_at", -(RETRY_SECONDS + 1) * 1000)
+    again = await store(node, CSV, **short)
+    assert (again.status_code, again.json()["id"]) == (201, first["id"])
 
 
 async def test_requests_repeated_at_the_same_time_are_answered_alike(node: NodeUnderTest) -> None:

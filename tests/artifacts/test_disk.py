@@ -344,22 +344,24 @@ async def test_an_upload_that_begins_while_others_are_swept_goes_on(server: Blob
     made = partial_file(server.store.path(ID))
     made.parent.mkdir(parents=True)
     made.touch(0o600)
-    assert await server.store.sweep() == 0
+    await server.store.sweep()
+    assert server.files() == [f"{ID}.part"]
     left_alone(server)
-    assert await server.store.sweep() == 1
+    await server.store.sweep()
+    assert server.files() == []
 
 
 async def test_what_a_killed_writer_left_is_swept_and_a_living_ones_upload_is_not(server: BlobServer) -> None:
     command = [sys.executable, "-c", WRITER, str(server.store.directory)]
     writer = await asyncio.create_subprocess_exec(*command, cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE)
     assert writer.stdout is not None and await writer.stdout.readline() == b"writing\n"
-    assert await server.store.sweep() == 0
+    await server.store.sweep()
     assert_refused(await server.put(), "blob.busy")
     writer.kill()
     await writer.wait()
     assert server.files() == [f"{ID}.part"]
     left_alone(server)
-    assert await server.store.sweep() == 1
+    await server.store.sweep()
     assert server.files() == []
     assert (await server.put()).status_code == 200
 
@@ -375,11 +377,11 @@ async def test_an_upload_may_follow_that_of_a_killed_writer_without_a_sweep(serv
 
 async def test_a_deleted_id_is_forgotten_once_no_url_for_it_can_be_left(server: BlobServer) -> None:
     await server.store.delete(ID)
-    assert await server.store.sweep() == 0
+    await server.store.sweep()
     (mark,) = server.store.directory.rglob("*.gone")
     long_ago = time.time() - 3601
     os.utime(mark, (long_ago, long_ago))
-    assert await server.store.sweep() == 1
+    await server.store.sweep()
     assert server.files() == []
 
 

@@ -17,12 +17,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
+from node.callbacks.breaker import Breaker
 from node.callbacks.owners import Requester
 from node.callbacks.resolve import NotResolved
 from node.callbacks.tls import client_contexts
+from node.config import Limit
 from node.config.values import Address
+from tests.support.fake_store import FakeStore
 
 SOMEBODY = Requester("somebody", "something")
+
+
+def unlimited() -> Breaker:
+    """A breaker that knows of no failure yet, and counts nothing against a limit."""
+    return Breaker(FakeStore(), Limit(0, 1))
 
 
 class FakeResolver:

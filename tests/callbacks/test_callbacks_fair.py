@@ -275,7 +275,7 @@ class TestDeadLetters:
             letters: list[DeadLetter] = []
 
             async def given_up() -> bool:
-                letters[:] = await queue.dead([ids.partition_of_id(task_id)])
+                letters[:] = await queue.dead()
                 return len(letters) == len(STEPS)
 
             await until(given_up)

@@ -91,11 +91,11 @@ pytestmark = pytest.mark.settings(callback_allow_private=True)
 async def delivering(settings: Settings, seconds: float = PATIENCE) -> AsyncGenerator[Deliverer]:
     """The worker's part in callbacks: as it is, but for the times. An attempt takes `seconds` at most."""
     stop = asyncio.Event()
-    caller = Caller(policy_of(settings), SystemResolver(), timeouts=AttemptTimeouts(total=seconds))
-    sender = Sender(webhook_key(settings), caller, settings.public_url)
     url, most = settings.redis_url, settings.max_in_flight
     async with await connect(url, timeout=settings.store_timeout, max_in_flight=most) as store:
         queue, breaker = CallbackQueue(store, unpack), Breaker(store, settings.limits.callback)
+        caller = Caller(policy_of(settings), SystemResolver(), breaker, timeouts=AttemptTimeouts(total=seconds))
+        sender = Sender(webhook_key(settings), caller, settings.public_url)
         deliverer = Deliverer(queue, sender, breaker, Schedule((0.1, 0.1)), Concurrency(), {})
         consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
         running = asyncio.gather(deliverer.run(stop), consumer.run(stop))
@@ -131,8 +131,9 @@ async def asked(node: NodeUnderTest, url: str) -> str:
 async def dead_letter(queue: CallbackQueue, task_id: str) -> DeadLetter:
     async with asyncio.timeout(PATIENCE):
         while True:
-            for letter in await queue.dead([ids.partition_of_id(task_id)]):
-                return letter
+            for letter in await queue.dead():
+                if letter.data["task_id"] == task_id:
+                    return letter
             await asyncio.sleep(0.01)
 
 

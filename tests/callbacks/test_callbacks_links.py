@@ -131,7 +131,7 @@ class TestSteps:
         for seq in (3, 4):
             await self.enqueue(queue, seq)
         await queue.settle(await self.taken(node, queue), "dead", 0, "answered 500")
-        (letter,) = await queue.dead([HOME])
+        (letter,) = await queue.dead()
         await queue.redrive(letter)
         again = await self.taken(node, queue)
         assert (again.id, again.after) == ("msg_4", 2)

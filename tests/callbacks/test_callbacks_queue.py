@@ -156,7 +156,7 @@ async def test_a_worker_that_comes_too_late_changes_nothing(
     await queue.settle(slow, ending, 0, "too late")
     await make_due(node)
     assert await queue.take([HOME]) == []
-    assert await queue.dead([HOME]) == []
+    assert await queue.dead() == []
 
 
 async def test_delivered_messages_are_settled_when_memory_is_full(node: NodeUnderTest, queue: CallbackQueue) -> None:
@@ -201,7 +201,7 @@ async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, qu
     await queue.enqueue(HOME, told)
     while callbacks := await queue.take([HOME]):
         await asyncio.gather(*(queue.settle(each, "dead", 0, "answered 500") for each in callbacks))
-    kept = [letter.at for letter in await queue.dead([HOME])]
+    kept = [letter.at for letter in await queue.dead()]
     assert 100 <= len(kept) < 300
     assert 299 in kept
 
@@ -213,7 +213,7 @@ async def test_of_the_dead_letters_of_a_site_the_newest_are_kept_and_no_others_g
     for number, client in enumerate(["192.0.2.1", *["198.51.100.1"] * 5, "192.0.2.1"]):
         await enqueue(queue, f"msg_{number}", number)
         await queue.settle(await taken(queue), "dead", 0, "answered 500", publisher_of(client))
-    assert [letter.at for letter in await queue.dead([HOME])] == [0, 3, 4, 5, 6]
+    assert [letter.at for letter in await queue.dead()] == [0, 3, 4, 5, 6]
 
 
 async def test_a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_listed(
@@ -224,7 +224,7 @@ async def test_a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_liste
         await queue.settle(await taken(queue), "dead", 0, "answered 500")
         if number == 1:
             await node.store.command("XADD", keys.callbacks_dead(HOME), "*", "id", "msg_of_a_later_version")
-    assert [letter.id for letter in await queue.dead([HOME, HOME + 1])] == ["msg_1", "msg_2"]
+    assert [letter.id for letter in await queue.dead()] == ["msg_1", "msg_2"]
 
 
 class TestDelivery:
@@ -248,7 +248,7 @@ class TestDelivery:
             await receiver.until(1)
             await until(lambda: self.idle(node, task_id))
             assert receiver.requests == 5
-            assert await CallbackQueue(node.store, unpack).dead([ids.partition_of_id(task_id)]) == []
+            assert await CallbackQueue(node.store, unpack).dead() == []
 
     async def test_after_a_410_nothing_that_was_on_its_way_is_sent(self, node: NodeUnderTest) -> None:
         async with Receiver(PUBLIC, lambda _: 410) as receiver:
@@ -287,7 +287,7 @@ class TestDelivery:
             await receiver.until(1)
             await until(lambda: self.idle(node, task_id))
         home = ids.partition_of_id(task_id)
-        (letter,) = await CallbackQueue(node.store, unpack).dead([home])
+        (letter,) = await CallbackQueue(node.store, unpack).dead()
         publisher = cast("bytes", await node.store.command("HGET", keys.task(task_id), "callback_by")).decode()
         kept = keys.callbacks_dead_of(home, site_part(publisher))
         assert await node.store.command("LRANGE", kept, 0, -1) == [letter.entry.encode()]
@@ -304,5 +304,5 @@ class TestDelivery:
             async with node.worker():
                 await receiver.until(1)
                 await until(lambda: self.idle(node, task_id))
-            (letter,) = await CallbackQueue(node.store, unpack).dead([home])
+            (letter,) = await CallbackQueue(node.store, unpack).dead()
             assert (letter.id, letter.attempts) == ("msg_1", 7)

@@ -15,7 +15,7 @@ from node.callbacks.target import TargetPolicy
 from node.config import Limit
 from node.config.values import Address
 from node.store import StoreUnavailable
-from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, says
+from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, says, unlimited
 from tests.support.node_under_test import NodeUnderTest
 
 POLICY = TargetPolicy.of("https://node.example")
@@ -30,7 +30,7 @@ def breaker(node: NodeUnderTest) -> Breaker:
 async def dial(breaker: Breaker, dialler: Dialler, answer: str, site: str = "ann", port: int = 443) -> Exception | None:
     """What came of a dial to a name with those addresses."""
     resolver = FakeResolver(agent_example=answer)
-    guard = Guard(POLICY, resolver, Requester(site), breaker=breaker, dialler=dialler)
+    guard = Guard(POLICY, resolver, Requester(site), breaker, dialler=dialler)
     try:
         await guard.connect_tcp("agent.example", port)
     except (NotNow, httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -100,7 +100,7 @@ async def test_a_name_is_out_of_reach_if_nobody_answers_at_one_address_and_the_o
 async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUnderTest) -> None:
     breaker = Breaker(node.store, Limit(0, 1))
     async with receiver(says(b"")) as server:
-        guard = Guard(TargetPolicy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=Dialler())
+        guard = Guard(TargetPolicy(allow_private=True), FakeResolver(), SOMEBODY, breaker, dialler=Dialler())
         for _ in range(2):
             for _ in range(FAILURES - 1):
                 await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), server.port))
@@ -112,7 +112,7 @@ async def test_a_name_that_this_node_could_not_look_up_is_dialled_later() -> Non
     async def busy(host: str, client: str = "") -> list[Address]:
         raise NotLookedUp(host)
 
-    guard = Guard(POLICY, busy, SOMEBODY, dialler=Dialler())
+    guard = Guard(POLICY, busy, SOMEBODY, unlimited(), dialler=Dialler())
     with pytest.raises(NotNow):
         await guard.connect_tcp("agent.example", 443)
 
@@ -128,7 +128,7 @@ async def test_a_connection_does_not_stay_open_if_its_success_cannot_be_noted(
     monkeypatch.setattr(breaker, "succeeded", out_of_reach)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        guard = Guard(TargetPolicy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=dialler)
+        guard = Guard(TargetPolicy(allow_private=True), FakeResolver(), SOMEBODY, breaker, dialler=dialler)
         await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), port))
         with pytest.raises(StoreUnavailable):
             await guard.connect_tcp("127.0.0.1", port)

@@ -49,7 +49,7 @@ COUNTED = BEFORE + 1
 )
 async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, status: int, after: int) -> None:
     breaker = Breaker(node.store, Limit(0, 1))
-    caller = Caller(POLICY, SystemResolver())
+    caller = Caller(POLICY, SystemResolver(), breaker)
     async with FixedAnswer(answer(f"{status} X")) as server:
         target = parse(f"{server.url}/card", POLICY)
         for _ in range(BEFORE):
@@ -87,7 +87,7 @@ async def test_a_request_that_is_not_made_counts_nowhere(
 ) -> None:
     """It counted for all that had not refused it: what waited for one share used up others with each try."""
     breaker = Breaker(node.store, Limit(limit, 60), Limit(client_limit, 60))
-    caller, held = Caller(POLICY, SystemResolver(), breaker=breaker), Concurrency()
+    caller, held = Caller(POLICY, SystemResolver(), breaker), Concurrency()
     calls = FairCaller(caller, breaker, held)
 
     async def result_of(url: str, publisher: str) -> CallResult:

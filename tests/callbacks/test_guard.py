@@ -8,7 +8,7 @@ from node.callbacks.guard import MAX_DIALS, MAX_READ, Guard
 from node.callbacks.lookup import LOOKUP_SECONDS
 from node.callbacks.resolve import TURN_SECONDS
 from node.callbacks.target import TargetPolicy, TargetRefused
-from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, repeats, says
+from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, repeats, says, unlimited
 
 POLICY = TargetPolicy.of("https://node.example")
 PRIVATE = TargetPolicy(allow_private=True)
@@ -29,7 +29,7 @@ V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
 )
 async def test_a_name_with_any_address_that_is_not_public_is_never_dialled(answer: str):
     dialler = Dialler()
-    guard = Guard(POLICY, FakeResolver(agent_example=answer), SOMEBODY, dialler=dialler)
+    guard = Guard(POLICY, FakeResolver(agent_example=answer), SOMEBODY, unlimited(), dialler=dialler)
     with pytest.raises(TargetRefused):
         await guard.connect_tcp("agent.example", 443)
     assert dialler.dials == []
@@ -39,7 +39,7 @@ async def test_a_name_with_any_address_that_is_not_public_is_never_dialled(answe
 async def test_a_literal_address_that_is_not_public_is_never_dialled(host: str):
     dialler = Dialler()
     with pytest.raises(TargetRefused):
-        await Guard(POLICY, FakeResolver(), SOMEBODY, dialler=dialler).connect_tcp(host, 443)
+        await Guard(POLICY, FakeResolver(), SOMEBODY, unlimited(), dialler=dialler).connect_tcp(host, 443)
     assert dialler.dials == []
 
 
@@ -47,14 +47,14 @@ async def test_a_name_that_changes_its_address_after_it_was_accepted_is_never_di
     resolver, dialler = FakeResolver(agent_example=f"{V4}>127.0.0.1"), Dialler()
     await resolver("agent.example")
     with pytest.raises(TargetRefused):
-        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, resolver, SOMEBODY, unlimited(), dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == []
 
 
 async def test_a_name_is_resolved_once_and_the_checked_number_is_dialled():
     resolver, dialler = FakeResolver(agent_example=f"{V4}>127.0.0.1"), Dialler(dead=[V4])
     with pytest.raises(httpcore2.ConnectError):
-        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, resolver, SOMEBODY, unlimited(), dialler=dialler).connect_tcp("agent.example", 443)
     assert resolver.asked == ["agent.example"]
     assert dialler.dials == [V4]
 
@@ -63,14 +63,14 @@ async def test_if_nobody_is_at_the_first_address_the_second_is_tried_and_no_thir
     resolver = FakeResolver(agent_example=f"{V6}|{V4}|1.1.1.1")
     dialler = Dialler(dead=[V6, V4, "1.1.1.1"])
     with pytest.raises(httpcore2.ConnectError):
-        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, resolver, SOMEBODY, unlimited(), dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == [V6, V4]
 
 
 async def test_if_the_first_address_swallows_the_dial_the_second_is_tried():
     resolver, dialler = FakeResolver(agent_example=f"{V6}|{V4}"), Dialler(silent=[V6, V4])
     with pytest.raises(httpcore2.ConnectTimeout):
-        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443, 3.0)
+        await Guard(POLICY, resolver, SOMEBODY, unlimited(), dialler=dialler).connect_tcp("agent.example", 443, 3.0)
     assert dialler.dials == [V6, V4]
 
 
@@ -86,7 +86,7 @@ async def test_if_the_first_address_swallows_the_dial_the_second_is_tried():
 async def test_the_two_addresses_that_are_tried_are_of_both_families_if_there_are(addresses: str, dialled: list[str]):
     dialler = Dialler(silent=addresses.split("|"))
     with pytest.raises(httpcore2.ConnectTimeout):
-        await Guard(POLICY, FakeResolver(agent_example=addresses), SOMEBODY, dialler=dialler).connect_tcp(
+        await Guard(POLICY, FakeResolver(agent_example=addresses), SOMEBODY, unlimited(), dialler=dialler).connect_tcp(
             "agent.example", 443
         )
     assert dialler.dials == dialled
@@ -101,7 +101,7 @@ async def test_a_connection_that_leads_elsewhere_than_dialled_is_closed():
     async with receiver(says(b"")) as server:
         dialler = Dialler(everything_at=server.port)
         with pytest.raises(TargetRefused):
-            await Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, dialler=dialler).connect_tcp(
+            await Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, unlimited(), dialler=dialler).connect_tcp(
                 "agent.example", 443
             )
         assert dialler.dials == [V4]
@@ -109,7 +109,7 @@ async def test_a_connection_that_leads_elsewhere_than_dialled_is_closed():
 
 
 async def test_a_connection_that_is_gone_before_it_was_checked_is_no_refusal():
-    guard = Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, dialler=httpcore2.AsyncMockBackend([]))
+    guard = Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, unlimited(), dialler=httpcore2.AsyncMockBackend([]))
     with pytest.raises(httpcore2.ConnectError):
         await guard.connect_tcp("agent.example", 443)
 
@@ -117,14 +117,16 @@ async def test_a_connection_that_is_gone_before_it_was_checked_is_no_refusal():
 async def test_a_name_that_does_not_resolve_is_no_connection():
     dialler = Dialler()
     with pytest.raises(httpcore2.ConnectError):
-        await Guard(POLICY, FakeResolver(), SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, FakeResolver(), SOMEBODY, unlimited(), dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == []
 
 
 async def test_no_more_is_read_than_an_answer_needs():
     async with receiver(repeats(b"", b"x" * 4096)) as server:
         dialler = Dialler()
-        stream = await Guard(PRIVATE, FakeResolver(), SOMEBODY, dialler=dialler).connect_tcp("127.0.0.1", server.port)
+        stream = await Guard(PRIVATE, FakeResolver(), SOMEBODY, unlimited(), dialler=dialler).connect_tcp(
+            "127.0.0.1", server.port
+        )
         await stream.write(b"GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
         with pytest.raises(httpcore2.ReadError):
             while True:

@@ -58,10 +58,9 @@ async def test_what_was_taken_too_long_ago_is_left_to_others(
 ) -> None:
     """It was sent after a newer one of its name, which another worker had sent meanwhile."""
     callbacks, source, stop = CallbackQueue(node.store, unpack), Slow(monkeypatch), asyncio.Event()
-    sender = Sender(KEY, Caller(TargetPolicy(allow_private=True), SystemResolver()), "https://node.example")
-    deliverer = Deliverer(
-        callbacks, sender, Breaker(node.store, Limit(0, 1)), Schedule((60,)), Concurrency(), {KIND: source}
-    )
+    breaker = Breaker(node.store, Limit(0, 1))
+    sender = Sender(KEY, Caller(TargetPolicy(allow_private=True), SystemResolver(), breaker), "https://node.example")
+    deliverer = Deliverer(callbacks, sender, breaker, Schedule((60,)), Concurrency(), {KIND: source})
     async with Receiver(KEY.public.raw) as receiver:
         data = {"thread_id": "t", "seq": 1, "url": "u"}
         message = CallbackMessage("name", "msg_1", receiver.url_at("/"), KIND, 1, data)

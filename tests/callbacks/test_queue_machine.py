@@ -255,7 +255,7 @@ class QueueMachine(StoreMachine):
 
     @invariant()
     def what_was_given_up_is_kept(self) -> None:
-        letters: list[DeadLetter] = self.run_step(self._queue.dead([HOME]))
+        letters: list[DeadLetter] = self.run_step(self._queue.dead())
         assert sorted((each.id, each.attempts, each.reason, each.after) for each in letters) == sorted(
             self._model.letters
         )

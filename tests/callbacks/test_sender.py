@@ -41,6 +41,7 @@ from tests.callbacks.network import (
     repeats,
     says,
     silence,
+    unlimited,
 )
 from tests.support.servers import PATIENCE
 
@@ -65,7 +66,7 @@ def sender(
     timeouts: AttemptTimeouts = LONG,
     tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
 ) -> Sender:
-    caller = Caller(policy, resolver or FakeResolver(), timeouts=timeouts, tls=tls, dialler=dialler)
+    caller = Caller(policy, resolver or FakeResolver(), unlimited(), timeouts=timeouts, tls=tls, dialler=dialler)
     return Sender(KEY, caller, "https://node.example")
 
 
@@ -182,7 +183,7 @@ async def result_of(answer: Answer, dialler: Dialler, most: int) -> CallResult:
     """What a call brings that may read `most` bytes."""
     async with receiver(answer) as server, asyncio.timeout(PATIENCE):
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
-        caller = Caller(PRIVATE, FakeResolver(), dialler=dialler)
+        caller = Caller(PRIVATE, FakeResolver(), unlimited(), dialler=dialler)
         return await caller.call(target, caller.request("POST", target, (), b"{}"), SOMEBODY, most)
 
 

@@ -11,7 +11,7 @@ from node.callbacks.call import CallAnswer, Caller
 from node.callbacks.guard import MAX_READ
 from node.callbacks.target import TargetPolicy, parse
 from node.callbacks.tls import client_contexts
-from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, certificate
+from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, certificate, unlimited
 from tests.support.servers import PATIENCE
 
 PRIVATE = TargetPolicy.of("http://127.0.0.1:1", allow_private=True)
@@ -63,7 +63,7 @@ async def test_a_server_with_another_curve_alone_is_asked_again(tmp_path: Path):
         serving = asyncio.create_task(asyncio.to_thread(serve, listening))
         target = parse(f"https://agent.example:{listening.getsockname()[1]}/", PRIVATE)
         dialler, resolver = Dialler(), FakeResolver(agent_example="127.0.0.1")
-        caller = Caller(PRIVATE, resolver, tls=trusting, dialler=dialler)
+        caller = Caller(PRIVATE, resolver, unlimited(), tls=trusting, dialler=dialler)
         answer = await caller.call(target, caller.request("GET", target, ()), SOMEBODY)
         assert isinstance(answer, CallAnswer)
         assert answer.status == 204

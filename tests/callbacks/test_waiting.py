@@ -21,6 +21,7 @@ from node.store import keys
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.tasks.compaction import unpack
+from tests.callbacks.network import unlimited
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
@@ -51,7 +52,9 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
     fields.
     """
     queue = CallbackQueue(node.store, unpack)
-    sender = Sender(KEY, Caller(TargetPolicy(allow_private=True), SystemResolver()), "https://node.example")
+    sender = Sender(
+        KEY, Caller(TargetPolicy(allow_private=True), SystemResolver(), unlimited()), "https://node.example"
+    )
     breaker = Breaker(node.store, Limit(1, seconds), Limit(0, 1))
     deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Concurrency(), {KIND: Everything()})
 

@@ -63,9 +63,8 @@ async def serving(app: Any, port: int) -> AsyncGenerator[str]:
 @pytest_asyncio.fixture
 async def calls() -> AsyncIterator[FairCaller]:
     store = FakeStore()
-    yield FairCaller(
-        Caller(TargetPolicy(allow_private=True), SystemResolver()), Breaker(store, Limit(0, 60)), Concurrency()
-    )
+    breaker = Breaker(store, Limit(0, 60))
+    yield FairCaller(Caller(TargetPolicy(allow_private=True), SystemResolver(), breaker), breaker, Concurrency())
     await store.close()
 
 

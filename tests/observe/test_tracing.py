@@ -25,6 +25,7 @@ from node.observe import tracing
 from node.observe.spans import Tracing
 from node.sign.node_key import NodeKey
 from node.web.http import Receive, Scope, Send
+from tests.callbacks.network import unlimited
 from tests.observe.collectors import Collector, Receiver, attributes
 from tests.support.http_scope import HOST, http_scope
 from tests.support.lone_request import no_message
@@ -141,7 +142,7 @@ async def test_a_failure_is_in_a_span_without_what_its_exception_quotes(monkeypa
     async def fail(*_: object) -> Never:
         raise ValueError(f"not a number: {WORDS!r}")
 
-    caller = Caller(TargetPolicy(), cast("Resolver", fail))
+    caller = Caller(TargetPolicy(), cast("Resolver", fail), unlimited())
     monkeypatch.setattr(caller, "call", fail)
     sender = traces.sender(NodeKey.generate(), caller, "http://node.example")
     target = parse("https://hooks.example/hook", TargetPolicy())

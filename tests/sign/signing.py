@@ -11,9 +11,8 @@ from hashlib import sha256
 from nacl.signing import SigningKey
 
 from node.sign.keys import PublicKey
-from node.sign.request import verify
+from node.sign.request import Verified, verify
 from node.sign.signature_base import PublicAddress, SignedMessage
-from node.sign.verification import Verified
 
 SEED = bytes.fromhex("9f8362f87a484a954e6e740c5b4c0e84229139a20aa8ab56ff66586f6a7d29c5")
 KEY = SigningKey(SEED)

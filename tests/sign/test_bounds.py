@@ -5,7 +5,7 @@ import pytest
 from node.sign.digest import DigestError, check
 from node.sign.fields import MAX_FIELD
 from node.sign.proof import MAX_SIGNED_BODY, proof_of
-from node.sign.verification import InvalidSignature, Verified
+from node.sign.request import InvalidSignature, Verified
 from tests.sign.signing import NOW, Signed, sign
 from tests.sign.test_digest import CONTENT, SHA_256
 

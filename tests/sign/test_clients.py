@@ -19,9 +19,8 @@ from http_message_signatures.algorithms import ED25519
 from http_message_signatures.httpx2 import adapt_message
 
 from node.common import base64url
-from node.sign.request import verify
+from node.sign.request import Verified, verify
 from node.sign.signature_base import PublicAddress, SignedMessage
-from node.sign.verification import Verified
 from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
 from tests.support.servers import PATIENCE

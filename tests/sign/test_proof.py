@@ -18,8 +18,8 @@ from node.sign.proof import (
     rebuild_base,
     verify_proof,
 )
+from node.sign.request import Verified
 from node.sign.signature_base import signature_base
-from node.sign.verification import Verified
 from tests.sign.signing import BODY, COVERED, KEY, NOW, PUBLIC, Signed, sign
 
 SHOWN = ("title", "body", "author")

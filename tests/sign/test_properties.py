@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from node.sign.digest import DigestError, check, parse, read_sha256
 from node.sign.keys import KeyInvalid, PublicKey
 from node.sign.proof import Proof, ProofInvalid, verify_proof
-from node.sign.verification import InvalidSignature
+from node.sign.request import InvalidSignature
 from tests.sign.signing import BODY, PUBLIC, Signed, sign
 
 NAMES = ("signature-input", "signature", "signature-key", "content-digest", "host", "content-type")

@@ -9,9 +9,8 @@ from nacl.signing import SigningKey
 
 from node.sign.fields import MAX_FIELD, Malformed
 from node.sign.keys import PublicKey
-from node.sign.request import REPLAY_SECONDS
+from node.sign.request import REPLAY_SECONDS, InvalidSignature, Verified
 from node.sign.signature_base import PublicAddress, signature_base
-from node.sign.verification import InvalidSignature, Verified
 from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, content_digest, sign
 
 OTHER = SigningKey(bytes(range(32)))

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from node.sign.request import verify
+from node.sign.request import Verified, verify
 from node.sign.signature_base import PublicAddress, SignedMessage, signature_base
-from node.sign.verification import Verified
 from tests.sign.signing import ADDRESS, KEY, NOW, PUBLIC, Signed
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/rfc9421.json").read_text())

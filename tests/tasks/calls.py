@@ -9,7 +9,7 @@ import msgspec
 from nacl.signing import SigningKey
 
 from node.callbacks.target_check import TargetCheck
-from node.common.own_terms import TextIndex
+from node.common.own_terms import NO_TERMS, OwnTerms, TextIndex
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.run.corpora import corpora_of
@@ -91,6 +91,16 @@ async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     return [fields for fields in found if fields["id"] == task_id]
 
 
+class NoIndex:
+    """Finds no offer by its text."""
+
+    def own_terms(self, title: str, body: str, /) -> OwnTerms:
+        return NO_TERMS
+
+    async def note(self, entity_id: str, title: str, body: str, /) -> None:
+        pass
+
+
 def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None, index: TextIndex | None = None) -> Tasks:
     """The service on a store, in a node that holds these artifacts."""
 
@@ -105,7 +115,7 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None, in
         TargetCheck(settings, LimitStore(store).is_known),
         statuses,
         OfferFeed(store),
-        index,
+        index or NoIndex(),
     )
 
 

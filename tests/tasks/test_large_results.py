@@ -20,7 +20,7 @@ from tests.sign.signing import KEY
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
-from tests.tasks.calls import OFFER, TASKS, act, claimed, signed, tasks_on
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, signed, tasks_on
 
 RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly shrink
 SMALL, LARGE = 20_000, 600_000
@@ -305,6 +305,19 @@ async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts
         await act(node, task, "transition", actor_id="agent")
         attempts = (await waiting).attempts
     assert ([each.attempt for each in attempts or ()], meter.moved < 200_000) == (list(range(1, 10)), True)
+
+
+async def test_a_list_fetches_the_text_of_a_contract_with_conditions_once(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    """It came twice: with what all contracts have, and again with what time may have changed."""
+    pages = "How many panels are on these forty photographs of roofs? " * 300
+    for _ in range(5):
+        await offered(node, description=pages, skills=["counting"], lease_seconds=60)
+    meter = Meter(empty_redis)
+    found = (await node.client.get(TASKS, params={"status": "offered"})).json()["tasks"]
+    assert [(task["description"], task["skills"]) for task in found] == [(pages, ["counting"])] * 5
+    assert meter.moved < 1.5 * len(pages) * len(found)
 
 
 async def test_who_goes_on_in_the_list_of_offers_does_not_fetch_those_that_are_taken(

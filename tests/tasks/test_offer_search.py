@@ -14,6 +14,7 @@ from node.tasks.offers.search import OfferSearch, SearchThrottle
 from tests.support.answers import json_of, refused
 from tests.support.models import embedded_texts
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, offered
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -166,6 +167,17 @@ async def test_a_match_must_fit_the_worker_too_and_a_key_gets_it_again(node: Nod
     assert first.json()["id"] == mine["id"]
     assert first.json() == second.json()
     assert (await claim_next(node, query="Portuguese pages", threshold=0.3)).status_code == 204
+
+
+async def test_no_text_of_a_match_is_fetched_to_see_whether_it_fits(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    for number in range(10):
+        pages = f"Page {number} of the report says how many panels were counted. " * 300
+        await offered(node, title="Translate a report", description=pages, skills=["law"])
+    before = empty_redis.info("stats")["total_net_output_bytes"]
+    assert (await claim_next(node, query="Translate a report", threshold=0.3)).status_code == 204
+    assert empty_redis.info("stats")["total_net_output_bytes"] - before < 50_000
 
 
 async def test_a_search_counts_as_one_and_without_words_it_is_refused(node: NodeUnderTest) -> None:

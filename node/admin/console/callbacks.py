@@ -81,7 +81,7 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
 
 
 async def _dead(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    kept = await context.services.callbacks.raw_dead(range(ids.PARTITIONS))
+    kept = await context.services.callbacks.raw_dead()
     letters = readable_letters(kept)
     read = {(each.partition, each.entry) for each in letters}
     torn = [
@@ -105,7 +105,7 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
         # Under a name of its own: a newer message about the same entity may be under way.
         await queue.redrive(msgspec.structs.replace(letter, name=letter.id))
 
-    return await _each(await queue.dead(range(ids.PARTITIONS)), given, "redriven", again)
+    return await _each(await queue.dead(), given, "redriven", again)
 
 
 async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -115,7 +115,7 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
     if not given.dry_run:
         for partition, name in under_way.values():
             await queue.discard(partition, name)
-    return await _each(await queue.raw_dead(range(ids.PARTITIONS)), given, "dropped", queue.drop, under_way)
+    return await _each(await queue.raw_dead(), given, "dropped", queue.drop, under_way)
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:

@@ -103,8 +103,8 @@ class DiskStore:
     async def check(self) -> None:
         await _in_thread(self._try_writing)
 
-    async def sweep(self) -> int:
-        return await _in_thread(self._sweep)
+    async def sweep(self) -> None:
+        await _in_thread(self._sweep)
 
     async def close(self) -> None:
         """Nothing stays open between calls."""
@@ -150,8 +150,7 @@ class DiskStore:
             partial_file(final).unlink(missing_ok=True)
             final.unlink(missing_ok=True)
 
-    def _sweep(self) -> int:
-        removed = 0
+    def _sweep(self) -> None:
         for path in self.directory.glob("??/*.part"):
             with suppress(Refused, FileNotFoundError):
                 if path.stat().st_mtime > time.time() - STARTING_SECONDS:
@@ -159,13 +158,10 @@ class DiskStore:
                 fd = lock_file(path)  # it was not locked, so its writer is dead
                 path.unlink(missing_ok=True)
                 os.close(fd)
-                removed += 1
         for path in self.directory.glob("??/*.gone"):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - GONE_SECONDS:
                     path.unlink()
-                    removed += 1
-        return removed
 
 
 def _close_if_open(opening: "asyncio.Future[BinaryIO]") -> None:

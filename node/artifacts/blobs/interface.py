@@ -101,8 +101,8 @@ class BlobStore(Protocol):
         """Write, read and delete a few bytes as artifacts are; BlobUnavailable says what does not work."""
         ...
 
-    async def sweep(self) -> int:
-        """Remove what interrupted uploads left behind; how many files went."""
+    async def sweep(self) -> None:
+        """Remove what interrupted uploads left behind."""
         ...
 
     async def close(self) -> None:

@@ -114,8 +114,8 @@ class S3Store:
         if found != PROBE:
             raise BlobUnavailable("the bucket does not give back what was uploaded")
 
-    async def sweep(self) -> int:
-        return 0  # an interrupted PUT leaves nothing in a bucket
+    async def sweep(self) -> None:
+        """An interrupted PUT leaves nothing in a bucket."""
 
     async def close(self) -> None:
         await self._client.close()

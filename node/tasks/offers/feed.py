@@ -94,7 +94,7 @@ class OfferFeed:
         """
         last, found = await self._store.commands([_LAST, _after(entry)])
         entries = _entries(found)
-        return entries, entry if entries else min(entry, _end(last), key=entry_id)
+        return entries, entries[-1][0] if entries else min(entry, _end(last), key=entry_id)
 
     async def count(self) -> int:
         """How many contracts are listed as offered."""
@@ -107,10 +107,13 @@ class OfferFeed:
         return await self.among([name.decode() for name in cast("list[bytes]", found)])
 
     async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
-        """Those of the contracts that can be claimed, and those that are out of reach. No texts are read."""
-        rows, lacking = await read_reachable(task_ids, self._facts)
+        """Those of the contracts that can be claimed, in their order, and those out of reach. No texts are read.
+
+        What time has changed counts once it is recorded.
+        """
+        rows, unreachable = await read_reachable(task_ids, self._facts)
         offers = show_each(rows.items(), _offer_of)
-        return [offer for offer in offers.values() if offer], lacking
+        return [offer for offer in offers.values() if offer], unreachable
 
     async def _facts(self, task_ids: Sequence[str]) -> list[RedisReply | StoreUnavailable]:
         return await bulk_reachable(self._store, (("HMGET", keys.task(each), *_FACTS) for each in task_ids))

@@ -83,10 +83,11 @@ class OfferList:
         )
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
-        end, offers, unknown = await self._looks.get(None)
+        """The newest offers that fit."""
+        end, offers, unreachable = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
-        rows, lacking = await self._read(found[query.offset : query.offset + query.limit])
-        left_out = [*lacking, *unknown][:MAX_LEFT_OUT]
+        rows, unread = await self._read(found[query.offset : query.offset + query.limit])
+        left_out = [*unread, *unreachable][:MAX_LEFT_OUT]
         return OfferRows(rows, len(found), since_of(end, left_out), is_incomplete=bool(left_out))
 
     async def _look(self, _: None) -> tuple[str, list[Offer], list[str]]:
@@ -102,35 +103,34 @@ class OfferList:
             self._rests_until = loop.time() + min(REST * took, MAX_REST_SECONDS)
 
     async def _since(self, query: TaskPageQuery, since: str, add_cost: AddCost) -> OfferRows:
+        """The offers that fit after a position: first those that were left out before it, then what the feed has."""
         entry, *left_out = since.split(SEPARATOR)
         entries, reached = await self._tails.get(entry)
         add_cost(LOOK_BYTES * (len(entries) + len(left_out)))
-        back, lacking = await self._offered(left_out, query)
+        back, still_out = await self._offered(left_out, query)
         rows = dict(islice(back.items(), query.limit))
-        later = [*lacking, *islice(back, query.limit, None)]
+        later = [*still_out, *islice(back, query.limit, None)]
         fitting = [(at, offer.id) for at, offer in entries if _fits(offer, query)]
         # Those that turn out to be out of reach must have a place among the ones that are left out.
         room = min(query.limit - len(rows), MAX_LEFT_OUT - len(later))
         new = fitting[:room]
         if new != fitting:
             reached = new[-1][0] if new else entry
-        elif entries:
-            reached = entries[-1][0]
-        found, missing = await self._offered([task_id for _, task_id in new], query)
+        found, newly_out = await self._offered([task_id for _, task_id in new], query)
         rows |= found
         has_more = reached != entry and (new != fitting or len(entries) == PAGE)
-        next_since = since_of(reached, [*later, *missing])
-        return OfferRows(rows, len(rows), next_since, is_incomplete=bool(lacking or missing), has_more=has_more)
+        next_since = since_of(reached, [*later, *newly_out])
+        return OfferRows(rows, len(rows), next_since, is_incomplete=bool(still_out or newly_out), has_more=has_more)
 
     async def _offered(self, task_ids: Sequence[str], query: TaskPageQuery) -> tuple[dict[str, StoredTask], list[str]]:
         """Those of the contracts that can be claimed and fit, and those that are out of reach."""
-        offers, lacking = await self._feed.among(task_ids)
-        rows, missing = await self._read([offer.id for offer in offers if _fits(offer, query)])
-        return rows, [*lacking, *missing]
+        offers, unreachable = await self._feed.among(task_ids)
+        rows, unread = await self._read([offer.id for offer in offers if _fits(offer, query)])
+        return rows, [*unreachable, *unread]
 
     async def _read(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
-        rows, lacking = await self._contracts.listed_reachable(task_ids)
-        return {each: row for each, row in rows.items() if row.can_be_claimed}, lacking
+        rows, unreachable = await self._contracts.listed_reachable(task_ids)
+        return {each: row for each, row in rows.items() if row.can_be_claimed}, unreachable
 
 
 def since_of(entry: str, left_out: Iterable[str]) -> str:

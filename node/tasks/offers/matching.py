@@ -22,7 +22,7 @@ MAX_KNOWN = MAX_PAGES * PAGE
 """How many offers a process looks at. If there are more, it looks at this many in a row, from a random page on."""
 
 FRESH_SECONDS = 1.0
-"""A view of the list that is younger than this serves new waiters, too; newer offers are in the feed."""
+"""A read of the list that is younger than this serves new waiters, too; newer offers are in the feed."""
 
 HANDED_SECONDS = 5.0
 """How long an offer that was handed out is not taken from the list again, which may lag behind."""
@@ -95,14 +95,14 @@ class OfferMatching:
         self._handed: dict[str, float] = {}
         """When an offer was handed to a worker (loop time)."""
         self._seen_at = float("-inf")
-        """Loop time of the last view of the list."""
-        self._looking: asyncio.Task[None] | None = None
+        """Loop time of the last read of the list."""
+        self._listing: asyncio.Task[None] | None = None
         self._comparing: asyncio.Task[None] | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
         self._listens = asyncio.Event()
         self._last = START
         """The entry up to which the feed has been read, once `_listens` is set."""
-        self._reads = SharedReads(self._read_on)
+        self._pages = SharedReads(self._read_page)
 
     def __len__(self) -> int:
         """How many wait."""
@@ -115,9 +115,9 @@ class OfferMatching:
         with self._feed.wakeups.waiters.place(waiter) as waiter.may_wait:
             self._waiters[waiter] = None
             try:
-                if self._reading is None or self._reading.done():
-                    self._reading = asyncio.create_task(self._read())
-                await self._look()
+                if self._following is None or self._following.done():
+                    self._following = asyncio.create_task(self._follow_feed())
+                await self._have_fresh_list()
                 self._serve(waiter)
                 yield waiter
             finally:
@@ -136,7 +136,7 @@ class OfferMatching:
         if waiter.may_wait and seconds > 0:
             return await waiter.next(seconds)
         if waiter.offer is None:
-            while await self._reads.get(None):
+            while await self._pages.get(None):
                 pass
             self._serve(waiter)
         return await waiter.next(0)
@@ -155,7 +155,7 @@ class OfferMatching:
 
     async def close(self) -> None:
         """End what runs for those who wait."""
-        for task in (self._reading, self._looking, self._comparing):
+        for task in (self._following, self._listing, self._comparing):
             if task:
                 task.cancel()
                 await asyncio.wait((task,))
@@ -192,18 +192,18 @@ class OfferMatching:
         self._handed[offer.id] = asyncio.get_running_loop().time()
         waiter.give(offer)
 
-    async def _look(self) -> None:
-        """Return when there is a view of the list that is fresh or was under way already. Raises StoreUnavailable."""
+    async def _have_fresh_list(self) -> None:
+        """Return when the list was just read, or a read that was under way has ended. Raises StoreUnavailable."""
         if asyncio.get_running_loop().time() - self._seen_at < FRESH_SECONDS:
             return
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._view())
+        if self._listing is None or self._listing.done():
+            self._listing = asyncio.create_task(self._read_list())
             # If all who wait for it go away, nobody looks at a failure, and asyncio must not log it.
-            self._looking.add_done_callback(lambda view: view.cancelled() or view.exception())
-        # A worker that goes away must not cancel the view that others wait for.
-        await asyncio.shield(self._looking)
+            self._listing.add_done_callback(lambda listing: listing.cancelled() or listing.exception())
+        # A worker that goes away must not cancel the read that others wait for.
+        await asyncio.shield(self._listing)
 
-    async def _view(self) -> None:
+    async def _read_list(self) -> None:
         # Before the list is read the feed must be followed, so that no offer is missed in between.
         try:
             async with asyncio.timeout(LISTEN_SECONDS):
@@ -226,7 +226,7 @@ class OfferMatching:
         self._seen_at = asyncio.get_running_loop().time()
         self.offer(*new)
 
-    async def _read(self) -> None:
+    async def _follow_feed(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
         loop = asyncio.get_running_loop()
         idle_since = loop.time()
@@ -240,7 +240,7 @@ class OfferMatching:
                         if not self._listens.is_set():
                             self._last = await self._feed.end()
                             self._listens.set()
-                        has_more = await self._reads.get(None)
+                        has_more = await self._pages.get(None)
                     except StoreUnavailable:
                         await asyncio.sleep(RETRY_SECONDS)
                         continue
@@ -251,7 +251,7 @@ class OfferMatching:
             self._known, self._seen_at = {}, float("-inf")
             self._new.clear()
 
-    async def _read_on(self, _: None) -> bool:
+    async def _read_page(self, _: None) -> bool:
         """Make known what the feed has brought since it was last read, a page at most; whether it may have more."""
         if not self._listens.is_set():
             return False

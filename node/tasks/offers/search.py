@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from msgspec import UNSET
-
 from node.search.model import SearchQuery
 from node.search.service import Charge, Search
-from node.tasks.model import NextClaim, Task
+from node.tasks.model import NextClaim
 from node.tasks.offers.feed import Offer, OfferFeed, WantedOffers
 from node.tasks.offers.hits import TaskHits
 from node.tasks.offers.matching import OfferWaiter
@@ -63,9 +61,8 @@ class OfferSearch:
         """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         ranked = await self._search.ranked(SearchQuery(query, MAX_HITS, new.threshold), client, charge)
-        found = await self._tasks.on_offer(ranked)
-        offers = [_offer(found[task_id]) for task_id in ranked if task_id in found]
-        return [offer for offer in offers if offer and wanted.fits(offer)]
+        offers, _ = await self.feed.among(ranked)
+        return [offer for offer in offers if wanted.fits(offer)]
 
 
 class NearestOffers:
@@ -104,10 +101,3 @@ class NearestOffers:
                 self._known = await self._look()
             self._settles = has_come
         return self._known.pop(0)
-
-
-def _offer(task: Task) -> Offer | None:
-    """What is on offer; None while it cannot be claimed."""
-    if task.retry_at is not UNSET:
-        return None
-    return Offer(task.id, task.publisher_id, frozenset(() if task.skills is UNSET else task.skills))
