@@ -132,7 +132,6 @@ class InboxRpcApi:
             "method": "SendMessage",
             "params": {"message": MESSAGE, "configuration": {"returnImmediately": True}},
         },
-        fault=rpc_fault,
     )
     async def call(self, request: Request) -> Response:
         check_media_type(request)
@@ -190,7 +189,7 @@ class InboxRpcApi:
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 1."""
-        return routes_of("inboxes", ("POST", BASE, self.call))
+        return routes_of("inboxes", ("POST", BASE, self.call), fault=rpc_fault)
 
 
 async def _read(request: Request) -> RpcCall:
