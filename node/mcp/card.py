@@ -15,7 +15,7 @@ from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
-from node.web.document import Document, document_at
+from node.web.document import Document, document_routes
 from node.web.http import Header
 from node.web.route import Route
 
@@ -62,18 +62,7 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
             for path, content, media_type, _ in listed
         }
 
-    return tuple(
-        Route(
-            method="GET",
-            path=path,
-            handler=document_at(made, path),
-            summary=summary,
-            tag="mcp",
-            media_type=media_type,
-            has_etag=True,
-        )
-        for path, _, media_type, summary in listed
-    )
+    return document_routes("mcp", [(path, media_type, summary) for path, _, media_type, summary in listed], made)
 
 
 def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ from node.common.refusal import Refused
 from node.web.document import Document
 from node.web.http import Request, Response
 from node.web.paths import LLMS_TXT
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 STATIC = Path(__file__).parent / "static"
 
@@ -45,6 +45,7 @@ class Assets:
         """The file of this name, which holds its digest."""
         return self._documents.get(name)
 
+    @Operation("A file", hidden=True)
     async def send(self, request: Request) -> Response:
         """The file. With another version's digest, the present file: pages made before an upgrade may ask for that."""
         wanted = request.params["name"]
@@ -60,9 +61,7 @@ class Assets:
 
     def routes(self) -> tuple[Route, ...]:
         """One route for all files."""
-        return (
-            Route(method="GET", path="/static/{name}", handler=self.send, summary="A file", tag="pages", hidden=True),
-        )
+        return routes_of("pages", ("GET", "/static/{name}", self.send))
 
     def _add(self, path: Path) -> None:
         body = path.read_bytes()
