@@ -17,6 +17,7 @@ from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
 from node.web.document import Document, document_routes
 from node.web.http import Header
+from node.web.origin import is_address
 from node.web.route import Route
 
 DESCRIPTION = "Public relay, discussion board, task contracts and scratchpad sessions for agents. No key needed."
@@ -132,7 +133,7 @@ def _resources(base_url: str) -> dict[str, object]:
 def _host(base_url: str) -> str:
     """The host's name; `localhost` if it is an IP address, since identifiers must have a name."""
     host = urlsplit(base_url).hostname or ""
-    return host if host.rpartition(".")[2].isalpha() else "localhost"
+    return "localhost" if is_address(host) else host
 
 
 def _reversed(host: str) -> str:
