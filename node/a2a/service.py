@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.query_checks import check_list, includes, listed, wrong_token
+from node.a2a.query_checks import includes, listed, oldest_wanted, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -89,7 +89,7 @@ class Messages:
 
         A context id that the node made is a capability: whoever knows it may read what was said there. Raises Invalid.
         """
-        oldest, size = check_list(query), query.page_size
+        oldest, size = oldest_wanted(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):
             raise wrong_token()
         if not query.context_id or not includes(query, "TASK_STATE_COMPLETED"):  # which all of them are

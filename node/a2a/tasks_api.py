@@ -17,7 +17,7 @@ from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, TaskList
 from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, includes, listed
+from node.a2a.query_checks import includes, listed, oldest_wanted
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
@@ -224,7 +224,7 @@ class SharedTasksApi:
                 raise
             return None
         task = contract_as_task(contract, history_length=asked.history_length)
-        is_older = milliseconds(task.status.timestamp) < check_list(asked)
+        is_older = milliseconds(task.status.timestamp) < oldest_wanted(asked)
         return task if includes(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
