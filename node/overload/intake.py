@@ -197,8 +197,10 @@ class Intake:
         if scope.get("method") in WITH_BODY and b"expect" not in map(_name_of, scope["headers"]):
             body = scope[FIRST_MESSAGE] = watcher.proto.receive()
             if not body.done():
-                self._without_body[body] = request
+                # The callback first: Granian keeps only the last one. Once the event loop finds the request, it may
+                # begin it at any time, and then the application waits for the body with a callback of its own.
                 body.add_done_callback(self._queue_with_body, context=self._context)
+                self._without_body[body] = request
                 return
         self._queue.append(request)
         if not self._turn_is_due:
@@ -223,7 +225,7 @@ class Intake:
         return self.age_group.under_way(site) + self._previous_group.under_way(site) if site else math.inf
 
     def _queue_with_body(self, body: Any) -> None:
-        """The first piece of a request's body has come."""
+        """The first piece of a request's body has come. If that was before the request was noted, it is found later."""
         request = self._without_body.pop(body, None)
         if request is not None:
             self._queue_now(request)
