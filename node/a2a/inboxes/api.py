@@ -7,7 +7,6 @@ from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
 from node.a2a.inboxes.pushes import PushConfigService
-from node.a2a.inboxes.service import READ_BYTES, InboxAgents
 from node.a2a.inboxes.view import StreamResponse
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, SendMessageResponse, TaskList
 from node.a2a.refusal import no_extended_card
@@ -25,8 +24,7 @@ EXAMPLE = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
 class InboxAgentApi:
     """An inbox to A2A clients that speak HTTP+JSON."""
 
-    def __init__(self, agents: InboxAgents, pushes: PushConfigService, calls: InboxCalls) -> None:
-        self._agents = agents
+    def __init__(self, pushes: PushConfigService, calls: InboxCalls) -> None:
         self._pushes = pushes
         self._calls = calls
 
@@ -70,9 +68,7 @@ class InboxAgentApi:
     async def get(self, request: Request) -> Response:
         _check_unlisted(request)
         length = history_length_of(request)
-        request.cost += 0 if length is None else READ_BYTES
-        task = await self._agents.get(request.params["address"], request.params["id"], length)
-        return negotiated(request, self._agents.view.task(task, length))
+        return negotiated(request, await self._calls.get(request, request.params["id"], length))
 
     @Operation(
         "The A2A tasks of a context; none without contextId",
@@ -84,9 +80,7 @@ class InboxAgentApi:
     async def page(self, request: Request) -> Response:
         _check_unlisted(request)
         query = convert_query(request.query(), ListQuery)
-        tasks, cost = await self._agents.page(request.params["address"], query, request.client)
-        request.cost += cost
-        return negotiated(request, tasks)
+        return negotiated(request, await self._calls.page(request, query))
 
     @Operation(
         "Cancel an A2A task of an inbox: its message is withdrawn",
@@ -96,7 +90,7 @@ class InboxAgentApi:
     )
     async def cancel(self, request: Request) -> Response:
         _check_unlisted(request)
-        return negotiated(request, await self._agents.cancel(request.params["address"], request.params["id"]))
+        return negotiated(request, await self._calls.cancel(request, request.params["id"]))
 
     @Operation(
         "Follow an A2A task of an inbox until it is over",

@@ -40,10 +40,6 @@ PLACES: dict[object, tuple[str | int, ...]] = {
 }
 """Where an A2A message has the fields that an inbox calls by these names."""
 
-READ_BYTES = 32 * 1024
-"""Cost of reading a task of whose history only a part is shown, in bytes of an answer: its first and its last message
-are read whatever is shown of them, with their answers."""
-
 LOOK_BYTES = 4096
 """What looking at one task of a context costs, in bytes of an answer. It takes 60 µs, half of them in Redis."""
 
