@@ -78,11 +78,15 @@ class Messages:
         fields = await self._store.read(task_id, said=history_length != 0) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
-    async def refuse_cancel(self, task_id: str) -> None:
-        """Raise A2AError if this is a message task, which is completed from the start."""
+    async def cancel(self, task_id: str) -> A2ATask | None:
+        """The message task, canceled; None if none has that id.
+
+        Raises A2AError for every one that is there: they are completed from the start.
+        """
         if task := await self.get(task_id, history_length=0):
             why = f"Task {task_id} is in terminal state {task.status.state}"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
+        return None
 
     async def page(self, query: ListQuery, client: str) -> TaskList:
         """The tasks of a context, newest first; without a context there is nothing to see.

@@ -228,7 +228,8 @@ class SharedTasksApi:
         return task if includes(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
-        await self._messages.refuse_cancel(task_id)
+        if canceled := await self._messages.cancel(task_id):
+            return canceled
         await _found(task_id, self._tasks.require_known(task_id))
         body = await request.body()
         shown = (decode(body, Cancel).metadata if body else None) or ShownToken()
