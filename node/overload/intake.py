@@ -232,7 +232,8 @@ class Intake:
 
     def _queue_those_without_body(self, now: float) -> None:
         """Let the handlers of requests whose body is late decide how long to wait for it."""
-        for body, request in list(self._without_body.items()):
+        # A copy, in one step: Granian's thread may add a request even while a list of them is made.
+        for body, request in self._without_body.copy().items():
             if request.at > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:
