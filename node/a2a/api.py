@@ -29,6 +29,11 @@ def negotiated(request: Request, value: object) -> Response:
     return response
 
 
+def in_a2a_media(kind: type) -> tuple[OtherAnswer]:
+    """For the documents: that an answer of this type is `negotiated`."""
+    return (OtherAnswer(A2A_MEDIA, kind),)
+
+
 class A2AApi:
     """message:send, and clear refusals for streams, pushes and the extended card."""
 
@@ -41,12 +46,11 @@ class A2AApi:
         hot=True,
         body=SendMessageBody,
         answers=SendMessageResponse,
-        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
+        also=in_a2a_media(SendMessageResponse),
         shows=ACKNOWLEDGED,
         errors=("language.not_english", "body.media_type", "body.too_large", "idempotency.conflict"),
         limit="message",
         example={"message": MESSAGE},
-        fault=fault,
     )
     async def send(self, request: Request) -> Response:
         async with self._limiter.permit(request, "message") as permit:
@@ -59,12 +63,12 @@ class A2AApi:
                 await permit.replay()
         return negotiated(request, response)
 
-    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
+    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED)
     async def refuse_stream(self, request: Request) -> Response:
         check_version(request)
         raise no_streams()
 
-    @Operation("Push notifications are reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
+    @Operation("Push notifications are reported as unsupported", status=400, success=NOT_SUPPORTED)
     async def refuse_push(self, request: Request) -> Response:
         check_version(request)
         raise A2AError(
@@ -72,7 +76,7 @@ class A2AApi:
             "Push notifications are not supported by this agent (capabilities.pushNotifications is false)",
         )
 
-    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
+    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED)
     async def refuse_card(self, request: Request) -> Response:
         check_version(request)
         raise no_extended_card()
@@ -89,4 +93,5 @@ class A2AApi:
             ("GET", f"{configs}/{{config_id}}", self.refuse_push),
             ("DELETE", f"{configs}/{{config_id}}", self.refuse_push),
             ("GET", "/api/v1/extendedAgentCard", self.refuse_card),
+            fault=fault,
         )

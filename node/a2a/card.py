@@ -9,7 +9,7 @@ from node import VERSION
 from node.config import Settings
 from node.web.document import conditional, etag_of
 from node.web.http import JSON_TYPE, Header, Request, Response
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 CACHE: Header = (b"cache-control", b"public, max-age=300")
 
@@ -35,16 +35,14 @@ class CardApi:
         """`extensions`: what the node adds to the protocol; none of them is required."""
         self._card = Card(_card(settings.public_url, extensions), int(time.time()))
 
+    @Operation("The agent card", has_etag=True)
     async def get_card(self, request: Request) -> Response:
-        """The node's card."""
         return self._card.answer(request)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2, 4.8."""
-        return tuple(
-            Route(method="GET", path=path, handler=self.get_card, summary="The agent card", tag="a2a", has_etag=True)
-            for path in ("/.well-known/agent-card.json", "/api/v1/a2a/card")
-        )
+        paths = ("/.well-known/agent-card.json", "/api/v1/a2a/card")
+        return routes_of("a2a", *(("GET", path, self.get_card) for path in paths))
 
 
 def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:

@@ -13,10 +13,10 @@ def check_history_length(length: int | None, where: str = "query") -> None:
         raise Invalid.field(where, "historyLength", msg="Must not be negative")
 
 
-def check_list(query: ListQuery) -> int:
-    """Check a query except its status. Returns the time from which on tasks are wanted, in milliseconds since 1970.
+def oldest_wanted(query: ListQuery) -> int:
+    """The time from which on tasks are wanted, in milliseconds since 1970.
 
-    Raises Invalid.
+    Raises Invalid for that and for anything else that is wrong with the query, except its status.
     """
     size = query.page_size
     if not 1 <= size <= MAX_PAGE:

@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.query_checks import check_list, includes, listed, wrong_token
+from node.a2a.query_checks import includes, listed, oldest_wanted, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -79,12 +79,11 @@ class Messages:
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
     async def cancel(self, task_id: str) -> A2ATask | None:
-        """Refuse to cancel a message task, which is completed from the start; None if none has that id.
+        """The message task, canceled; None if none has that id.
 
-        Raises A2AError.
+        Raises A2AError for every one that is there: they are completed from the start.
         """
-        task = await self.get(task_id, history_length=0)
-        if task:
+        if task := await self.get(task_id, history_length=0):
             why = f"Task {task_id} is in terminal state {task.status.state}"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
         return None
@@ -94,7 +93,7 @@ class Messages:
 
         A context id that the node made is a capability: whoever knows it may read what was said there. Raises Invalid.
         """
-        oldest, size = check_list(query), query.page_size
+        oldest, size = oldest_wanted(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):
             raise wrong_token()
         if not query.context_id or not includes(query, "TASK_STATE_COMPLETED"):  # which all of them are

@@ -9,18 +9,17 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
-from node.a2a.api import NOT_SUPPORTED, negotiated
+from node.a2a.api import NOT_SUPPORTED, in_a2a_media, negotiated
 from node.a2a.documented import CancelBody, ListParameters, ReadParameters, SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, TaskList
 from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, includes, listed
+from node.a2a.query_checks import includes, listed, oldest_wanted
 from node.a2a.refusal import A2AError, no_streams
-from node.a2a.request import A2A_MEDIA, check_version, history_length_of, is_a2a, read_message
+from node.a2a.request import check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
@@ -49,9 +48,9 @@ A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 
 
 class ShownToken(msgspec.Struct, rename="camel"):
-    """What the metadata of :cancel may have."""
+    """What the metadata of :cancel may have. A token that is no text shows nothing, as if it were left out."""
 
-    publisher_token: msgspec.Raw | msgspec.UnsetType = UNSET
+    publisher_token: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Cancel(msgspec.Struct):
@@ -123,16 +122,15 @@ class SharedTasksApi:
         body=CancelBody,
         answers=A2ATask,
         shows=CANCELED,
-        also=(OtherAnswer(A2A_MEDIA, A2ATask),),
+        also=in_a2a_media(A2ATask),
         errors=("signature.invalid", "signature.replayed"),
-        fault=fault,
     )
     async def cancel(self, request: Request) -> Response:
         """Cancel a contract, whose publisher shows its token in the metadata, or signs with the key of the offer."""
         check_version(request)
         return negotiated(request, await self._cancel(request, request.params["id"]))
 
-    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
+    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED)
     async def refuse_subscription(self, request: Request) -> Response:
         check_version(request)
         raise no_streams()
@@ -141,7 +139,7 @@ class SharedTasksApi:
         "Offer a work contract with an A2A message",
         body=SendMessageBody,
         answers=SendMessageResponse,
-        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
+        also=in_a2a_media(SendMessageResponse),
         shows=OFFERED,
         errors=(
             "language.not_english",
@@ -161,7 +159,6 @@ class SharedTasksApi:
                 "metadata": {"publisherId": "agent-1"},
             }
         },
-        fault=fault,
     )
     async def offer(self, request: Request) -> Response:
         async with self._limiter.permit(request, "task") as permit:
@@ -227,32 +224,28 @@ class SharedTasksApi:
                 raise
             return None
         task = contract_as_task(contract, history_length=asked.history_length)
-        is_older = milliseconds(task.status.timestamp) < check_list(asked)
+        is_older = milliseconds(task.status.timestamp) < oldest_wanted(asked)
         return task if includes(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
-        canceled = await self._messages.cancel(task_id)
-        if canceled:
+        if canceled := await self._messages.cancel(task_id):
             return canceled
         await _found(task_id, self._tasks.require_known(task_id))
         body = await request.body()
-        given = decode(body, Cancel).metadata if body else None
+        shown = (decode(body, Cancel).metadata if body else None) or ShownToken()
+        token = decode(bytes(shown.publisher_token), object)
+        proof = Cancellation(token if isinstance(token, str) else None)
         signed = await self._signatures.of(request, ())
-        token = given.publisher_token if given else UNSET
-        token = decode(bytes(token), object) if token is not UNSET else None
-        if not isinstance(token, str):
-            token = None
         try:
-            return contract_as_task(await self._tasks.cancel(task_id, Cancellation(token), signed))
+            return contract_as_task(await self._tasks.cancel(task_id, proof, signed))
         except Refused as refused:
-            if refused.code not in {"task.publisher", "task.state"}:
-                raise
-            over = refused.code == "task.state"
-            why = (
-                f"it is {refused.facts['status']}"
-                if over
-                else "only its publisher can, with metadata.publisherToken or the key of the offer"
-            )
+            match refused.code:
+                case "task.state":
+                    why = f"it is {refused.facts['status']}"
+                case "task.publisher":
+                    why = "only its publisher can, with metadata.publisherToken or the key of the offer"
+                case _:
+                    raise
             raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None
 
     def routes(self) -> tuple[Route, ...]:
@@ -270,6 +263,7 @@ class SharedTasksApi:
                 ("POST", "/api/v1/tasks/{id}:subscribe", self.refuse_subscription),
                 ("GET", "/api/v1/tasks/{id}:subscribe", self.refuse_subscription),
                 ("POST", "/api/v1/a2a/tasks", self.offer),
+                fault=fault,
             ),
         )
 
@@ -286,5 +280,5 @@ async def _found(task_id: str, looking: Awaitable[T]) -> T:
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
     """An operation on contracts that answers an A2A client with `view`; `query` has the parameters of both readers."""
-    also = (OtherAnswer("application/json", view), OtherAnswer(A2A_MEDIA, view))
+    also = (OtherAnswer("application/json", view), *in_a2a_media(view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)

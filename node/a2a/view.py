@@ -1,9 +1,12 @@
 """A work contract as an A2A client sees it."""
 
+import re
+from typing import Any
+
 import msgspec
 
 from node.a2a.model import A2ATask, Artifact, Message, Part, State, Status
-from node.tasks.model import NO_RESULT, EndedAttempt, Task
+from node.tasks.model import NO_RESULT, Task
 
 STATES: dict[str, State] = {
     "offered": "TASK_STATE_SUBMITTED",
@@ -16,18 +19,11 @@ STATES: dict[str, State] = {
     "expired": "TASK_STATE_FAILED",
 }
 
-
-OPTIONS = {
-    "skills": "skills",
-    "deadline": "deadline",
-    "maxAttempts": "max_attempts",
-    "retrySeconds": "retry_seconds",
-    "retryAt": "retry_at",
-    "reviewSeconds": "review_seconds",
-    "rejection": "rejection",
-    "resultSchema": "result_schema",
-}
-"""Fields that a contract may have beyond SPEC, by their names in the metadata."""
+OPTIONS = (
+    *("skills", "deadline", "max_attempts", "retry_seconds", "retry_at", "review_seconds", "rejection"),
+    "result_schema",
+)
+"""Fields that a contract may have beyond SPEC."""
 
 
 def contract_as_task(contract: Task, publisher_token: str | None = None, history_length: int | None = None) -> A2ATask:
@@ -50,11 +46,10 @@ def contract_as_task(contract: Task, publisher_token: str | None = None, history
         metadata["assigneeId"] = contract.assignee_id
     if contract.input_artifact_ids:
         metadata["inputArtifactIds"] = contract.input_artifact_ids
-    metadata |= {
-        name: value for name, field in OPTIONS.items() if (value := getattr(contract, field)) is not msgspec.UNSET
-    }
+    options = {name: getattr(contract, name) for name in OPTIONS}
+    metadata |= _in_camel_case({name: value for name, value in options.items() if value is not msgspec.UNSET})
     if contract.attempts is not msgspec.UNSET:
-        metadata["attempts"] = [_in_camel_case(attempt) for attempt in contract.attempts]
+        metadata["attempts"] = [_in_camel_case(msgspec.structs.asdict(attempt)) for attempt in contract.attempts]
     if publisher_token:
         metadata["publisherToken"] = publisher_token
     return A2ATask(
@@ -67,15 +62,8 @@ def contract_as_task(contract: Task, publisher_token: str | None = None, history
     )
 
 
-def _in_camel_case(attempt: EndedAttempt) -> dict[str, object]:
-    return {
-        "attempt": attempt.attempt,
-        "assigneeId": attempt.assignee_id,
-        "claimedAt": attempt.claimed_at,
-        "endedAt": attempt.ended_at,
-        "outcome": attempt.outcome,
-        "reason": attempt.reason,
-    }
+def _in_camel_case(fields: dict[str, Any]) -> dict[str, Any]:
+    return {re.sub("_(.)", lambda found: found[1].upper(), name): value for name, value in fields.items()}
 
 
 def _offer(contract: Task) -> Message:

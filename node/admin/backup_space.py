@@ -8,19 +8,15 @@ import os
 from pathlib import Path
 
 from node.config import Settings
-from node.observe.disk import disks
+from node.observe.disk import disks, reserve_of
 
 
 class BackupSpace:
     """The disk of a directory that exists."""
 
     def __init__(self, settings: Settings, directory: Path) -> None:
-        reserves = {
-            "redis": (settings.disk_reserve, "RELAY_DISK_RESERVE"),
-            "blobs": (settings.blob_reserve, "RELAY_BLOB_RESERVE"),
-        }
         device = directory.stat().st_dev
-        shared = [reserves[disk.use] for disk in disks(settings) if disk.directory.stat().st_dev == device]
+        shared = [reserve_of(settings, disk) for disk in disks(settings) if disk.directory.stat().st_dev == device]
         self._directory = directory
         self._reserve, self._setting = max(shared, default=(0, ""))
 

@@ -23,7 +23,7 @@ from node.config import ConfigError, Settings
 from node.embedding.choice import is_path
 from node.embedding.exported import ExportedModel, is_export
 from node.embedding.model import NO_MODEL, ModelUnavailable
-from node.observe.disk import disks
+from node.observe.disk import disks, reserve_of
 from node.observe.memory import memory_of
 from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
@@ -76,15 +76,12 @@ def data_dir(settings: Settings) -> Finding:
 
 def room(settings: Settings) -> Iterator[Finding]:
     """How much is free on the disks that the node writes to here."""
-    reserves = {
-        "redis": (settings.disk_reserve, "RELAY_DISK_RESERVE, so writes are refused"),
-        "blobs": (settings.blob_reserve, "RELAY_BLOB_RESERVE, so artifacts are refused"),
-    }
     for disk in disks(settings):
         facts = f"{disk.free // 2**20} of {disk.size // 2**20} MiB free for {disk.use}"
-        reserve, consequence = reserves[disk.use]
+        reserve, setting = reserve_of(settings, disk)
         if disk.free < reserve:
-            yield Finding("missing", "disk", f"{facts}: less than {consequence}")
+            what = "writes" if disk.use == "redis" else "artifacts"
+            yield Finding("missing", "disk", f"{facts}: less than {setting}, so {what} are refused")
         else:
             yield Finding("ok", "disk", facts)
 

@@ -146,7 +146,8 @@ def _settings_of(path: Path) -> Iterator[tuple[str, str]]:
     except ValueError as error:  # of TOML, or of UTF-8
         raise ConfigError(f"{path}: {error}") from error
     for name, value in _flat(written, ()):
-        yield PREFIX + name.upper(), _text(path, name, value)
+        if value != "":  # it has its default, as if its variable were empty
+            yield PREFIX + name.upper(), _text(path, name, value)
 
 
 def _flat(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from node.recipes.markdown import recipes
 from node.site.assets import STATIC
 from node.site.template import render
 from node.text.payload import PROSE
-from node.web.document import Document, document_at
+from node.web.document import Document, document_routes
 from node.web.json_schema import DRAFT, Schemas
 from node.web.origin import OriginPolicy
 from node.web.route import Route
@@ -41,18 +41,7 @@ LISTED = (
 def discovery_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
     """The routes of the documents, which describe `routes` and themselves (SPEC 4.8)."""
     made = current.derived(lambda settings: _documents(described([*routes, *own]), settings))
-    own = [
-        Route(
-            method="GET",
-            path=path,
-            handler=document_at(made, path),
-            summary=summary,
-            tag="discovery",
-            media_type=media_type.partition(";")[0],
-            has_etag=True,
-        )
-        for path, media_type, summary in LISTED
-    ]
+    own = document_routes("discovery", LISTED, made)
     return [*own, *reference_routes(described([*routes, *own]), current)]
 
 

@@ -1,6 +1,6 @@
 """The tools for the directory (NETWORK 2): an agent that has nothing but MCP finds others, and is found."""
 
-from node.mcp.tool import IDEMPOTENCY, KEY, OPTIONAL_TOKEN, TOKEN, WAIT, Tool
+from node.mcp.tool import KEY, WAIT, Tool
 
 _AGENT = "Id of the entry, as register_agent, find_agent or list_agents returned it"
 
@@ -41,10 +41,7 @@ AGENT_TOOLS: tuple[Tool, ...] = (
             "inbox_token": "With card: as open_inbox returned it",
             "idempotency_key": KEY,
         },
-        headers={
-            "inbox_token": OPTIONAL_TOKEN,
-            "idempotency_key": IDEMPOTENCY,
-        },
+        optional_token=True,
         repeatable=True,
     ),
     Tool(
@@ -79,7 +76,6 @@ AGENT_TOOLS: tuple[Tool, ...] = (
             "nothing is found there any more and it is registered again."
         ),
         inputs={"id": _AGENT, "inbox_token": "As open_inbox returned it"},
-        headers={"inbox_token": TOKEN},
         destroys=True,
         repeatable=True,
     ),

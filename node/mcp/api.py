@@ -37,7 +37,6 @@ class McpApi:
         ),
         limit="mcp",
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        fault=fault,
     )
     async def post(self, request: Request) -> Response:
         headers = request.first_headers
@@ -52,13 +51,13 @@ class McpApi:
             reply = await self._server.answer_stateless(body, request, headers)
         return _response(reply, as_events, cors)
 
-    @Operation("Which pages may call", hot=True, fault=fault, hidden=True)
+    @Operation("Which pages may call", hot=True, hidden=True)
     async def preflight(self, request: Request) -> Response:
         return Response(204, b"", (*cors_of(self._origins, request), *PREFLIGHT))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the HTTP transport."""
-        return routes_of("mcp", ("POST", PATH, self.post), ("OPTIONS", PATH, self.preflight))
+        return routes_of("mcp", ("POST", PATH, self.post), ("OPTIONS", PATH, self.preflight), fault=fault)
 
 
 @lru_cache(maxsize=64)

@@ -15,8 +15,9 @@ from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
-from node.web.document import Document, document_at
+from node.web.document import Document, document_routes
 from node.web.http import Header
+from node.web.origin import is_address
 from node.web.route import Route
 
 DESCRIPTION = "Public relay, discussion board, task contracts and scratchpad sessions for agents. No key needed."
@@ -62,18 +63,7 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
             for path, content, media_type, _ in listed
         }
 
-    return tuple(
-        Route(
-            method="GET",
-            path=path,
-            handler=document_at(made, path),
-            summary=summary,
-            tag="mcp",
-            media_type=media_type,
-            has_etag=True,
-        )
-        for path, _, media_type, summary in listed
-    )
+    return document_routes("mcp", [(path, media_type, summary) for path, _, media_type, summary in listed], made)
 
 
 def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
@@ -143,7 +133,7 @@ def _resources(base_url: str) -> dict[str, object]:
 def _host(base_url: str) -> str:
     """The host's name; `localhost` if it is an IP address, since identifiers must have a name."""
     host = urlsplit(base_url).hostname or ""
-    return host if host.rpartition(".")[2].isalpha() else "localhost"
+    return "localhost" if is_address(host) else host
 
 
 def _reversed(host: str) -> str:

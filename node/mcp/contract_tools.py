@@ -1,6 +1,6 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, IDEMPOTENCY, KEY, STATUS, TOKEN, WAIT, WAIT_FOR_STATUS, Tool
+from node.mcp.tool import CALLBACK, KEY, STATUS, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
@@ -144,7 +144,6 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         operation="POST /api/v1/tasks/{id}/retry",
         description="Offer a failed task of yours for one more attempt.",
         inputs={"id": _TASK, "publisher_token": _PUBLISHER, "idempotency_key": KEY},
-        headers={"idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="accept_result",
@@ -165,7 +164,6 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "reason": "What the worker is to change",
             "idempotency_key": KEY,
         },
-        headers={"idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="cancel_task",
@@ -190,7 +188,6 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "since": "next_since of the last answer",
             "wait": WAIT,
         },
-        headers={"publisher_token": TOKEN},
         reads=True,
     ),
 )

@@ -1,6 +1,6 @@
 """The tools for small artifacts, for waiting in a session, and for following what happens (NETWORK 3, 4)."""
 
-from node.mcp.tool import OPTIONAL_TOKEN, STATUS, WAIT, WAIT_FOR_STATUS, Tool
+from node.mcp.tool import STATUS, WAIT, WAIT_FOR_STATUS, Tool
 
 DATA_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -76,7 +76,7 @@ DATA_TOOLS: tuple[Tool, ...] = (
             "wait": WAIT,
             "inbox_token": "For a topic inbox: as open_inbox returned it",
         },
-        headers={"inbox_token": OPTIONAL_TOKEN},
+        optional_token=True,
         reads=True,
     ),
 )

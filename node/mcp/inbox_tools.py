@@ -1,6 +1,6 @@
 """The tools for inboxes (NETWORK 1): an agent that has nothing but MCP has an address, and can write to others."""
 
-from node.mcp.tool import IDEMPOTENCY, KEY, OPTIONAL_TOKEN, STATUS, TOKEN, WAIT, Tool
+from node.mcp.tool import KEY, STATUS, WAIT, Tool
 
 _ADDRESS = "Address of the inbox, as open_inbox returned it or a peer told you"
 _MINE = "Address of your inbox, as open_inbox returned it"
@@ -38,7 +38,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "idempotency_key": KEY,
         },
         empty_clears=True,
-        headers={"inbox_token": OPTIONAL_TOKEN, "idempotency_key": IDEMPOTENCY},
+        optional_token=True,
     ),
     Tool(
         name="send_to_inbox",
@@ -64,7 +64,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "wait": WAIT,
             "idempotency_key": KEY,
         },
-        headers={"idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="read_inbox",
@@ -82,7 +81,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "limit": "Messages at most",
             "wait": WAIT,
         },
-        headers={"inbox_token": TOKEN},
     ),
     Tool(
         name="settle_message",
@@ -101,7 +99,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "reply_ciphertext": "In place of reply: base64 of what only the sender can read",
             "artifact_ids": _ARTIFACTS,
         },
-        headers={"inbox_token": TOKEN},
         repeatable=True,
     ),
     Tool(
@@ -113,7 +110,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "They are no longer held then."
         ),
         inputs={"address": _MINE, "inbox_token": _RETURNED, "through_seq": "seq of the last message that is done"},
-        headers={"inbox_token": TOKEN},
         repeatable=True,
     ),
     Tool(
@@ -133,7 +129,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "status": STATUS,
             "wait": WAIT,
         },
-        headers={"receipt_token": TOKEN},
         reads=True,
     ),
     Tool(
@@ -149,7 +144,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "id": "Id of the message, as send_to_inbox returned it",
             "receipt_token": _RECEIPT,
         },
-        headers={"receipt_token": TOKEN},
         destroys=True,
         repeatable=True,
     ),
@@ -170,7 +164,6 @@ INBOX_TOOLS: tuple[Tool, ...] = (
         operation="DELETE /api/v1/inboxes/{address}",
         description="Close your inbox for good. What it holds ends as expired, and all its tokens are void.",
         inputs={"address": _MINE, "inbox_token": _RETURNED},
-        headers={"inbox_token": TOKEN},
         destroys=True,
     ),
 )

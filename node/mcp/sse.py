@@ -112,7 +112,6 @@ class SseApi:
         hot=True,
         media_type="text/event-stream",
         limit="stream",
-        fault=fault,
     )
     async def open(self, request: Request) -> Response:
         cors = cors_of(self._origins, request)
@@ -139,7 +138,6 @@ class SseApi:
         status=202,
         media_type="text/plain",
         limit="mcp",
-        fault=fault,
     )
     async def post(self, request: Request) -> Response:
         cors = cors_of(self._origins, request)
@@ -209,8 +207,4 @@ class SseApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the event stream transport."""
-        return routes_of(
-            "mcp",
-            ("GET", PATH, self.open),
-            ("POST", MESSAGES, self.post),
-        )
+        return routes_of("mcp", ("GET", PATH, self.open), ("POST", MESSAGES, self.post), fault=fault)

@@ -11,21 +11,6 @@ STATUS = "The status you know; wait ends when it is another one"
 WAIT_FOR_STATUS = "Seconds to wait, 30 at most, for another status than the one you give, or else the present one"
 
 
-class ArgumentHeader(msgspec.Struct, frozen=True):
-    """The header that an argument is sent in."""
-
-    name: bytes
-    """In lower case."""
-    scheme: str = ""
-    """Put before the value, as `Bearer `."""
-    required: bool = False
-
-
-TOKEN = ArgumentHeader(b"authorization", "Bearer ", required=True)
-OPTIONAL_TOKEN = ArgumentHeader(b"authorization", "Bearer ")
-IDEMPOTENCY = ArgumentHeader(b"idempotency-key")
-
-
 class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One tool, and the operation that it calls. Each is equal to itself alone, so that caches find it."""
 
@@ -35,7 +20,11 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Method and path, as in the route table."""
     description: str
     inputs: Mapping[str, str] = {}
-    """What each argument means; those of the operation that are not named here cannot be given."""
+    """What each argument means; those of the operation that are not named here cannot be given.
+
+    Two have another place over HTTP, unless they are members of the operation's body: `idempotency_key`, which is sent
+    in Idempotency-Key, and a token, whose name ends in `_token` and which is sent in Authorization.
+    """
     open_inputs: bool = False
     """Whether arguments that are not named are passed on too."""
     query: Mapping[str, str] = {}
@@ -44,8 +33,8 @@ class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Values that an argument may have, where the operation knows others too."""
     empty_clears: bool = False
     """Whether an empty argument clears a field, as null does in the operation: the schema of a tool has no null."""
-    headers: Mapping[str, ArgumentHeader] = {}
-    """Arguments that are sent as headers."""
+    optional_token: bool = False
+    """Whether it can also be called without its token."""
     reads: bool = False
     """Whether it changes nothing."""
     destroys: bool = False

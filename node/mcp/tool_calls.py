@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, fields
 
 from node.mcp.json_rpc import EMPTY, INVALID_PARAMS, RpcError, object_of, read_params
 from node.mcp.operations import Operations, call_operation
-from node.mcp.tool import ArgumentHeader, Tool
+from node.mcp.tool import Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
 from node.mcp.tool_schema import input_schema
 from node.sign.digest import read_sha256
@@ -28,6 +28,7 @@ from node.web.json_schema import Schema
 from node.web.route import Route
 
 QUOTE = b'"'
+IDEMPOTENCY_KEY = "idempotency_key"
 
 EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
 """Empty values as clients write them: of a text, a list, an object."""
@@ -70,15 +71,22 @@ class BoundTool:
     def __init__(self, tool: Tool, path: str, query: type[msgspec.Struct] | None, body: Any) -> None:
         """`path`, `query`, `body`: those of the operation's route."""
         self.tool = tool
-        self.input_schema = input_schema(tool, path, query, body)
         self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in path)
         taken = query.__struct_fields__ if query else ()
         self.in_query = frozenset(name for name in tool.inputs if name in taken)
-        self.in_head = self.in_query.union(self.in_path, tool.headers)
+        in_body = {member.encode_name for member in fields(body)} if body else set[str]()
+        self.in_headers = [name for name in tool.inputs if name not in in_body.union(self.in_path, self.in_query)]
+        self.in_head = self.in_query.union(self.in_path, self.in_headers)
         """Arguments that become no part of the body."""
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
-        self.token = next((name for name, header in tool.headers.items() if header.scheme), "")
-        """The argument that is sent as a token."""
+        tokens = [name for name in self.in_headers if name != IDEMPOTENCY_KEY]
+        if not all(name.endswith("_token") for name in tokens):
+            raise ValueError(f"{tool.name}: {tool.operation} does not take all of {', '.join(tokens)}")
+        self.token = next(iter(tokens), "")
+        """The argument that is sent as a token; empty if there is none."""
+        self.needed = {*self.in_path, *(() if tool.optional_token else tokens)}
+        """The arguments that no request can be made without."""
+        self.input_schema = input_schema(tool, query, body, self.needed)
         self.is_shared = tool.reads and body is None and not self.in_path and not self.token
         """Whether many get the same answer: it needs no id, no token and no query."""
         self.has_digest = "digest_sha256" in tool.inputs
@@ -180,11 +188,7 @@ def _request(bound: BoundTool, raw: Raw) -> OperationArguments:
         return {}, "", bytes(raw), ()
     arguments = _known(bound, raw)
     path = {name: _text(name, arguments) for name in bound.in_path}
-    headers = [
-        _header(name, header, arguments)
-        for name, header in bound.tool.headers.items()
-        if header.required or name in arguments
-    ]
+    headers = [_header(name, arguments) for name in bound.in_headers if name in arguments or name in bound.needed]
     given = [f"{name}={quote(_query_text(name, bound, arguments))}" for name in bound.in_query & arguments.keys()]
     query = "&".join([*bound.fixed_query, *given])
     if bound.has_digest:
@@ -235,15 +239,17 @@ def _number(name: str, kind: str, text: bytes) -> bytes:
 
 def _clearable(body: Any) -> frozenset[str]:
     """Members of a body that null clears, where they would stay as they are if they were left out."""
-    members = msgspec.structs.fields(body) if body else ()
+    members = fields(body) if body else ()
     return frozenset(member.encode_name for member in members if member.default is UNSET)
 
 
-def _header(name: str, header: ArgumentHeader, arguments: Arguments) -> Header:
+def _header(name: str, arguments: Arguments) -> Header:
+    """Take out an argument that is sent as a header."""
     try:
-        return header.name, (header.scheme + _text(name, arguments)).encode("ascii")
+        text = _text(name, arguments).encode("ascii")
     except UnicodeEncodeError:
         raise BadArguments(f"{name}: must be ASCII") from None
+    return (b"idempotency-key", text) if name == IDEMPOTENCY_KEY else (b"authorization", b"Bearer " + text)
 
 
 def _text(name: str, arguments: Arguments) -> str:

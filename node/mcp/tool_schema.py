@@ -3,7 +3,7 @@
 It keeps to plain types: some clients refuse `format`, `anyOf` and type unions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from node.mcp.tool import Tool
@@ -12,21 +12,19 @@ from node.web.json_schema import MAX_SAFE_INTEGER, Schema, schema_of
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 
 
-def input_schema(tool: Tool, path: str, query: Any, body: Any) -> Schema:
-    """The JSON Schema of the tool's arguments. One that is in neither body nor query is in the path or a header."""
+def input_schema(tool: Tool, query: Any, body: Any, required: Collection[str]) -> Schema:
+    """The JSON Schema of the tool's arguments. `required`: those that are, of the ones in neither query nor body."""
     schemas = [schema_of(kind) for kind in (query, body) if kind]
     members: dict[str, Schema] = {name: member for one in schemas for name, member in one.get("properties", {}).items()}
-    named = {name for one in schemas for name in one.get("required", [])}
-    named |= {name for name in tool.inputs if f"{{{name}}}" in path}
-    named |= {name for name, header in tool.headers.items() if header.required}
-    required = [name for name in tool.inputs if name in named]
+    named = {*required, *(name for one in schemas for name in one.get("required", []))}
+    needed = [name for name in tool.inputs if name in named]
     return {
         "type": "object",
         "properties": {
             name: _plain(members.get(name, {"type": "string"}), meaning, tool.choices.get(name, ()))
             for name, meaning in tool.inputs.items()
         },
-        **({"required": required} if required else {}),
+        **({"required": needed} if needed else {}),
         "additionalProperties": tool.open_inputs,
     }
 

@@ -36,6 +36,13 @@ def disks(settings: Settings) -> Iterator[DiskSpace]:
         yield space("blobs", existing(blobs.absolute()))
 
 
+def reserve_of(settings: Settings, disk: DiskSpace) -> tuple[int, str]:
+    """How many bytes the node leaves free on a disk, 0 if it does not care, and the setting that says so."""
+    if disk.use == "redis":
+        return settings.disk_reserve, "RELAY_DISK_RESERVE"
+    return settings.blob_reserve, "RELAY_BLOB_RESERVE"
+
+
 def redis_directory(settings: Settings) -> Path | None:
     """Where the embedded Redis keeps its log; None if it is not on this machine, or not this user's."""
     directory = settings.data_dir / "redis"

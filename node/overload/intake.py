@@ -197,8 +197,10 @@ class Intake:
         if scope.get("method") in WITH_BODY and b"expect" not in map(_name_of, scope["headers"]):
             body = scope[FIRST_MESSAGE] = watcher.proto.receive()
             if not body.done():
-                self._without_body[body] = request
+                # The callback first: Granian keeps only the last one. Once the event loop finds the request, it may
+                # begin it at any time, and then the application waits for the body with a callback of its own.
                 body.add_done_callback(self._queue_with_body, context=self._context)
+                self._without_body[body] = request
                 return
         self._queue.append(request)
         if not self._turn_is_due:
@@ -223,14 +225,15 @@ class Intake:
         return self.age_group.under_way(site) + self._previous_group.under_way(site) if site else math.inf
 
     def _queue_with_body(self, body: Any) -> None:
-        """The first piece of a request's body has come."""
+        """The first piece of a request's body has come. If that was before the request was noted, it is found later."""
         request = self._without_body.pop(body, None)
         if request is not None:
             self._queue_now(request)
 
     def _queue_those_without_body(self, now: float) -> None:
         """Let the handlers of requests whose body is late decide how long to wait for it."""
-        for body, request in list(self._without_body.items()):
+        # A copy, in one step: Granian's thread may add a request even while a list of them is made.
+        for body, request in self._without_body.copy().items():
             if request.at > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:

@@ -8,7 +8,7 @@ from node.common.refusal import Refused
 from node.web.document import Document
 from node.web.http import Request, Response
 from node.web.paths import LLMS_TXT
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 STATIC = Path(__file__).parent / "static"
 
@@ -32,6 +32,9 @@ class Assets:
     def __init__(self, folder: Path = STATIC) -> None:
         self._names: dict[str, str] = {}
         self._documents: dict[str, Document] = {}
+        """By name with the digest."""
+        self._present: dict[str, Document] = {}
+        """By name without it: what those get who ask for another digest."""
         # Style sheets come last: they name other files, whose digests must be known by then.
         for path in sorted(folder.iterdir(), key=lambda path: (path.suffix == ".css", path.name)):
             if path.suffix in TYPES:
@@ -45,24 +48,19 @@ class Assets:
         """The file of this name, which holds its digest."""
         return self._documents.get(name)
 
+    @Operation("A file", hidden=True)
     async def send(self, request: Request) -> Response:
         """The file. With another version's digest, the present file: pages made before an upgrade may ask for that."""
         wanted = request.params["name"]
-        document = self._documents.get(wanted)
-        if document is not None:
-            return document.answer(request)
         stem, _, rest = wanted.partition(".")
-        current = self._names.get(f"{stem}.{rest.rpartition('.')[2]}")
-        if current is None:
+        document = self._documents.get(wanted) or self._present.get(f"{stem}.{rest.rpartition('.')[2]}")
+        if document is None:
             raise Refused("path.unknown", where=LLMS_TXT)
-        document = self._documents[current]
-        return Document(document.body, TYPES[Path(current).suffix], NO_CACHE).answer(request)
+        return document.answer(request)
 
     def routes(self) -> tuple[Route, ...]:
         """One route for all files."""
-        return (
-            Route(method="GET", path="/static/{name}", handler=self.send, summary="A file", tag="pages", hidden=True),
-        )
+        return routes_of("pages", ("GET", "/static/{name}", self.send))
 
     def _add(self, path: Path) -> None:
         body = path.read_bytes()
@@ -71,6 +69,7 @@ class Assets:
         name = f"{path.stem}.{hashlib.sha256(body).hexdigest()[:12]}{path.suffix}"
         self._names[path.name] = name
         self._documents[name] = Document(body, TYPES[path.suffix], FOR_EVER)
+        self._present[path.name] = Document(body, TYPES[path.suffix], NO_CACHE)
 
 
 ASSETS = Assets()

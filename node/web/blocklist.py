@@ -30,7 +30,6 @@ class BlockedClients:
         self._keys: frozenset[str] = frozenset()
         """Thumbprints of the keys whose signed requests are refused."""
         self._remembered: dict[str, bool] = {}
-        self._seconds_to_refresh = REFRESH_SECONDS
 
     def __contains__(self, client: str) -> bool:
         """Whether a client, named as limits name it, is blocked."""
@@ -51,12 +50,13 @@ class BlockedClients:
         """Keep the copy up to date until cancelled."""
         with await self._blocklist.listen() as listener:
             while True:
+                seconds = REFRESH_SECONDS
                 with suppress(StoreUnavailable, CommandFailed):
-                    await self.refresh()
-                await listener.next(self._seconds_to_refresh)
+                    seconds = await self.refresh()
+                await listener.next(seconds)
 
-    async def refresh(self) -> None:
-        """Read the list. Raises StoreUnavailable."""
+    async def refresh(self) -> float:
+        """Read the list. Returns in how many seconds it is to be read again at the latest. Raises StoreUnavailable."""
         blocked, now = await self._blocklist.read()
         prefixes: dict[tuple[int, int], set[int]] = {}
         self._keys = frozenset(each for each in blocked if isinstance(each, str))
@@ -68,7 +68,7 @@ class BlockedClients:
         self._prefixes = {kind: frozenset(numbers) for kind, numbers in prefixes.items()}
         self._remembered.clear()
         next_end = min((block.until for block in blocked.values() if block.until is not None), default=math.inf)
-        self._seconds_to_refresh = min(REFRESH_SECONDS, max(0.01, (next_end - now) / 1000))
+        return min(REFRESH_SECONDS, max(0.01, (next_end - now) / 1000))
 
     def _is_listed(self, client: str) -> bool:
         try:

@@ -5,7 +5,7 @@ A Document is made and compressed once; `revalidated` is for a body that was mad
 
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
 from email.utils import formatdate, parsedate_to_datetime
 from functools import partial
@@ -13,6 +13,7 @@ from functools import partial
 from node.common.refusal import Refused
 from node.web.accept import weights
 from node.web.http import Handler, Header, Request, Response
+from node.web.route import Route
 
 HOUR = b"public, max-age=3600"
 
@@ -53,6 +54,24 @@ def document_at(made: Callable[[], Mapping[str, Document]], path: str) -> Handle
     Most processes never need the documents, so `made` should make them only when it is first called.
     """
     return partial(_send, made, path)
+
+
+def document_routes(
+    tag: str, listed: Iterable[tuple[str, str, str]], made: Callable[[], Mapping[str, Document]]
+) -> tuple[Route, ...]:
+    """The routes of documents, from the path, media type and summary of each; `made` is as in `document_at`."""
+    return tuple(
+        Route(
+            method="GET",
+            path=path,
+            handler=document_at(made, path),
+            summary=summary,
+            tag=tag,
+            media_type=media_type.partition(";")[0],
+            has_etag=True,
+        )
+        for path, media_type, summary in listed
+    )
 
 
 async def _send(made: Callable[[], Mapping[str, Document]], path: str, request: Request) -> Response:

@@ -58,20 +58,17 @@ class Limiter:
         self.usage = Usage(store, capacity)
         self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
         """Templates of RateLimit's value, by class."""
-        self._store = store
+        self.store = store
         self._refused_until = RefusedUntil[tuple[str, str]]()
         """The clients refused at present, by limit (its class and scope) and client."""
         self.change(limits)
 
     def change(self, limits: Limits) -> None:
         """Apply these limits from now on."""
-        self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
-        self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
+        self.limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
+        """By class."""
+        self._policies = {name: _policy(name, limit) for name, limit in self.limits.items()}
         self._refused_until.clear()
-
-    def of(self, kind: str) -> Limit:
-        """The limit of a class."""
-        return self._limits[kind]
 
     def permit(
         self, request: Request, kind: str, scope: str = "", *, refusals: bool = True, work: WorkLimit | None = None
@@ -85,21 +82,21 @@ class Limiter:
 
     async def count(self, request: Request, kind: str, scope: str = "") -> LimitState | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
-        limit = self._limits[kind]
+        limit = self.limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):
             return None
         self.precheck(request, kind, scope)
         if scope:
-            taken = await self._store.take_of(kind, scope, request.client, limit)
+            taken = await self.store.take_of(kind, scope, request.client, limit)
         else:
-            taken = await self._store.take(kind, request.client, limit)
+            taken = await self.store.take(kind, request.client, limit)
         if taken:
             self.settle(request, kind, taken, scope)
         return taken
 
     async def refund(self, request: Request, kind: str, taken: LimitState) -> None:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
-        await self._store.refund(kind, request.client, taken)
+        await self.store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
         others = [each for each in request.answer_headers if not each[1].startswith(own)]
         request.answer_headers[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
@@ -133,12 +130,12 @@ class Limiter:
         StoreUnavailable.
         """
         self._capacity.admit(_kept_as(kind))
-        limit = self._limits[kind]
+        limit = self.limits[kind]
         if not limit.count:
             return None
         self.precheck(request, kind)
         most = self.most(kind, taken)
-        quota, counted = await self._store.take_quota(
+        quota, counted = await self.store.take_quota(
             kind, request.client, limit, most, milliseconds, for_node=kind in COUNTED_FOR_THE_NODE, label=label
         )
         self.settle(request, kind, counted)
@@ -146,17 +143,13 @@ class Limiter:
 
     def most(self, kind: str, taken: float = 0.0) -> int:
         """How many things of a kind one client may have now; 0 for any number. `taken`: as in `Capacity.quota`."""
-        if not self._limits[kind].count:  # an operator who sets the limit to 0 wants no quota either
+        if not self.limits[kind].count:  # an operator who sets the limit to 0 wants no quota either
             return 0
         return self._capacity.quota(_kept_as(kind), self._quotas[kind], taken)
 
-    async def is_known(self, key: IdempotencyKey) -> bool:
-        """Whether a request with that Idempotency-Key has created something before. Raises StoreUnavailable."""
-        return await self._store.is_known(key)
-
     async def release(self, quota: Quota) -> None:
         """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""
-        await self._store.release(quota)
+        await self.store.release(quota)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
@@ -171,7 +164,7 @@ class Limiter:
 
         Raises Refused `store.busy` if it was over a limit that has been switched off meanwhile.
         """
-        if not self._limits[kind].count:
+        if not self.limits[kind].count:
             if not taken.allowed:
                 raise Refused("store.busy", retry_after=1)
             return
@@ -187,21 +180,8 @@ class Limiter:
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
         counters.LIMIT_REFUSED[kind] += 1
-        limit = self._limits[kind]
+        limit = self.limits[kind]
         return Refused("limit.exceeded", retry_after=wait, count=limit.count, seconds=limit.seconds)
-
-
-PermitOf = Callable[[Request], "Permit"]
-"""Makes permits of one kind."""
-
-
-def _kept_as(kind: str) -> Kind:
-    """The kind of what is kept (`node.share.cost`) for requests of a limit."""
-    return cast("Kind", "thread" if kind == "board" else kind)
-
-
-def _policy(kind: str, limit: Limit) -> Header:
-    return (b"ratelimit-policy", b'"%b";q=%d;w=%d' % (kind.encode(), limit.count, limit.seconds))
 
 
 class Permit:
@@ -240,7 +220,7 @@ class Permit:
         self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None
     ) -> None:
         self.client = request.client
-        self.limit: Limit = limiter.of(kind)
+        self.limit: Limit = limiter.limits[kind]
         """The limit, for a script that counts the request in it."""
         self._limiter = limiter
         self._request = request
@@ -348,6 +328,13 @@ class Permit:
         """So many of the bytes that were charged stay charged, whatever comes of the request."""
         self._charged = max(0, self._charged - size)
 
+    async def release(self) -> None:
+        """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
+        quota, self._quota = self._quota, None
+        if quota:
+            with suppress(StoreUnavailable):
+                await self._limiter.release(quota)
+
     async def keep_nothing(self) -> None:
         """Give back place and bytes: nothing was created."""
         self._give_back()
@@ -357,15 +344,21 @@ class Permit:
         """Whether the request repeats one that has created what is now refused for the client's quota."""
         if not self._repeats or not refused.code.startswith("quota."):
             return False
-        return await self._limiter.is_known(self._repeats)
+        return await self._limiter.store.is_known(self._repeats)
 
     def _give_back(self) -> None:
         used, self._charged = self._charged, 0
         self._limiter.usage.give_back(self.client, used)
 
-    async def release(self) -> None:
-        """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
-        quota, self._quota = self._quota, None
-        if quota:
-            with suppress(StoreUnavailable):
-                await self._limiter.release(quota)
+
+PermitOf = Callable[[Request], Permit]
+"""Makes permits of one kind."""
+
+
+def _kept_as(kind: str) -> Kind:
+    """The kind of what is kept (`node.share.cost`) for requests of a limit."""
+    return cast("Kind", "thread" if kind == "board" else kind)
+
+
+def _policy(kind: str, limit: Limit) -> Header:
+    return (b"ratelimit-policy", b'"%b";q=%d;w=%d' % (kind.encode(), limit.count, limit.seconds))

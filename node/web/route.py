@@ -83,8 +83,6 @@ class Described(msgspec.Struct, frozen=True):
     """The kind of what the node keeps of it (`node.share.cost`), if that has not the name of its limit."""
     example: Any = None
     """A JSON body that works as it stands, if not all members of `body` that have examples belong in one body."""
-    fault: Fault | None = None
-    """How failures are shown, where the protocol has a form of its own."""
     hot: bool = False
     """The dispatcher finds it without the router: agents call it all the time."""
     hidden: bool = False
@@ -113,13 +111,15 @@ class Route(Described, frozen=True, kw_only=True):
     handler: Handler
     tag: str
     """The group of operations that it is documented in."""
+    fault: Fault | None = None
+    """How failures are shown, where the protocol has a form of its own."""
     counts: AnswerCounts = msgspec.field(default_factory=AnswerCounts)
     """Counts its answers."""
 
 
-def routes_of(tag: str, *endpoints: tuple[str, str, Handler]) -> tuple[Route, ...]:
+def routes_of(tag: str, *endpoints: tuple[str, str, Handler], fault: Fault | None = None) -> tuple[Route, ...]:
     """The routes of a group, from their methods, paths and handlers, which are decorated with Operation."""
     return tuple(
-        Route(method=method, path=path, handler=handler, tag=tag, **asdict(getattr(handler, _DESCRIPTION)))
+        Route(method=method, path=path, handler=handler, tag=tag, fault=fault, **asdict(getattr(handler, _DESCRIPTION)))
         for method, path, handler in endpoints
     )

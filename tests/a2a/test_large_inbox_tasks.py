@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.a2a.inboxes.service import READ_BYTES
+from node.a2a.inboxes.calls import READ_BYTES
 from node.web.throughput import BURST_SECONDS
 from tests.a2a.inbox_calls import answered, begun, configs_of, got, message, pushed_to, reason, rpc
 from tests.inbox.calls import Json, opened, path_of

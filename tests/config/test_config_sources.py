@@ -54,6 +54,11 @@ def test_one_in_the_data_directory_is_found(written: Path) -> None:
     assert load({"RELAY_DATA_DIR": str(written.parent / "other")}).port == Settings().port
 
 
+def test_a_setting_that_is_left_empty_has_its_default(written: Path) -> None:
+    written.write_text('base_url = ""\nnode_id = ""\n[limit]\nrelay = ""')
+    assert load({"RELAY_CONFIG": str(written)}) == Settings()
+
+
 def test_it_cannot_say_where_it_is_itself(written: Path) -> None:
     written.write_text('data_dir = "/elsewhere"')
     with pytest.raises(ConfigError, match="for the environment"):

@@ -36,13 +36,20 @@ async def test_the_card_is_valid_under_the_draft(node: NodeUnderTest) -> None:
     assert card["authentication"] == {"required": False, "schemes": []}
 
 
-async def test_a_node_that_is_called_by_an_address_has_a_name_all_the_same(
-    empty_redis: RedisServer | Cluster,
+@pytest.mark.parametrize(
+    ("base_url", "name"),
+    [
+        ("http://127.0.0.1:8000", "localhost/relay-node"),
+        ("http://[::1]:8000", "localhost/relay-node"),
+        ("https://node-1.xn--p1ai", "xn--p1ai.node-1/relay-node"),
+    ],
+)
+async def test_the_name_is_made_of_the_host_even_if_that_is_an_address(
+    empty_redis: RedisServer | Cluster, base_url: str, name: str
 ) -> None:
-    settings = msgspec.structs.replace(settings_for(empty_redis.url), base_url="http://127.0.0.1:8000")
-    async with running(settings) as node:
+    async with running(msgspec.structs.replace(settings_for(empty_redis.url), base_url=base_url)) as node:
         card = (await node.client.get(CARDS[0])).json()
-        assert (card["name"], card["websiteUrl"]) == ("localhost/relay-node", "http://127.0.0.1:8000/")
+        assert (card["name"], card["websiteUrl"]) == (name, f"{base_url}/")
 
 
 async def test_the_card_lists_what_the_server_lists(node: NodeUnderTest) -> None:

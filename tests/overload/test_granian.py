@@ -60,3 +60,8 @@ def test_whoever_gets_no_answer_of_the_application_gets_one_of_granian(
     assert client.request(method, "/", content=b"{}").text == "fine"
     assert "OSError: nobody expected it" in log.read_text()
     assert "protocol failure" not in log.read_text(), "Granian was not told that the application has ended"
+
+
+def test_a_request_that_is_begun_while_granian_hands_it_over_gets_its_body(client: httpx2.Client) -> None:
+    """The intake replaced the callback of the application that waited for the body, so it waited for ever."""
+    assert client.post("/reads", content=b"{}").text == "fine"

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from node.site.assets import ASSETS, STATIC
+from tests.support.lone_request import lone_request
 from tests.support.node_under_test import NodeUnderTest
 
 FILES = [path.name for path in STATIC.iterdir() if path.suffix != ".LICENSE"]
@@ -24,6 +25,17 @@ async def test_a_digest_of_another_version_gets_the_present_file_for_now(node: N
     answer = await node.client.get("/static/site.0123456789ab.css")
     assert answer.content == present.content
     assert answer.headers["cache-control"] == "no-cache"
+
+
+async def test_it_is_compressed_once_for_all_who_ask_for_another_digest() -> None:
+    """It took 2 ms for each of them, which counted in no limit."""
+    scope = {"method": "GET", "path": "", "headers": [(b"accept-encoding", b"gzip")]}
+    bodies: list[bytes] = []
+    for digest in ("0123456789ab", "ba9876543210"):
+        request = lone_request(scope)
+        request.params["name"] = f"site.{digest}.css"
+        bodies.append((await ASSETS.send(request)).body)
+    assert bodies[0] is bodies[1]
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "site", "..%2f..%2fapp.py", "archivo.LICENSE", ""])

@@ -1,20 +1,19 @@
 """The HTTP+JSON binding of the agents of inboxes: `/api/v1/inboxes/{address}/a2a` (NETWORK 1, A2A v1.0 §11)."""
 
-from node.a2a.api import NOT_SUPPORTED, negotiated
+from node.a2a.api import NOT_SUPPORTED, in_a2a_media, negotiated
 from node.a2a.documented import InboxMessageBody
 from node.a2a.errors import inbox_fault
 from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TASKS, WITHDRAWN
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
 from node.a2a.inboxes.pushes import PushConfigService
-from node.a2a.inboxes.service import READ_BYTES, InboxAgents
 from node.a2a.inboxes.view import StreamResponse
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, SendMessageResponse, TaskList
 from node.a2a.refusal import no_extended_card
-from node.a2a.request import A2A_MEDIA, check_media_type, check_version, history_length_of
+from node.a2a.request import check_media_type, check_version, history_length_of
 from node.web.http import NO_STORE, Request, Response
 from node.web.json import convert_query
-from node.web.route import Operation, OtherAnswer, Route, routes_of
+from node.web.route import Operation, Route, routes_of
 
 BASE = "/api/v1/inboxes/{address}/a2a"
 
@@ -22,16 +21,10 @@ REFUSED = ("inbox.unknown", "inbox.policy", "inbox.turn", "inbox.full", "idempot
 EXAMPLE = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
 
 
-def _either(kind: type) -> tuple[OtherAnswer]:
-    """The same answer, as A2A's own media type: for whoever asks for that or sends it (`negotiated`)."""
-    return (OtherAnswer(A2A_MEDIA, kind),)
-
-
 class InboxAgentApi:
     """An inbox to A2A clients that speak HTTP+JSON."""
 
-    def __init__(self, agents: InboxAgents, pushes: PushConfigService, calls: InboxCalls) -> None:
-        self._agents = agents
+    def __init__(self, pushes: PushConfigService, calls: InboxCalls) -> None:
         self._pushes = pushes
         self._calls = calls
 
@@ -40,15 +33,14 @@ class InboxAgentApi:
         body=InboxMessageBody,
         answers=SendMessageResponse,
         shows=SENT_TO_INBOX,
-        also=_either(SendMessageResponse),
+        also=in_a2a_media(SendMessageResponse),
         errors=REFUSED,
         limit="inbox_send",
         example=EXAMPLE,
-        fault=inbox_fault,
     )
     async def send(self, request: Request) -> Response:
-        _check(request)
-        request.answer_headers += NO_STORE
+        _check_unlisted(request)
+        check_media_type(request)
         return negotiated(request, await self._calls.send(request, await request.body()))
 
     @Operation(
@@ -60,10 +52,10 @@ class InboxAgentApi:
         errors=REFUSED,
         limit="inbox_send",
         example=EXAMPLE,
-        fault=inbox_fault,
     )
     async def stream(self, request: Request) -> Response:
-        _check(request)
+        check_version(request)
+        check_media_type(request)
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
     @Operation(
@@ -71,44 +63,34 @@ class InboxAgentApi:
         query=HistoryQuery,
         answers=A2ATask,
         shows=ANSWERED,
-        also=_either(A2ATask),
-        fault=inbox_fault,
+        also=in_a2a_media(A2ATask),
     )
     async def get(self, request: Request) -> Response:
-        check_version(request)
-        request.answer_headers += NO_STORE
+        _check_unlisted(request)
         length = history_length_of(request)
-        request.cost += 0 if length is None else READ_BYTES
-        task = await self._agents.get(request.params["address"], request.params["id"], length)
-        return negotiated(request, self._agents.view.task(task, length))
+        return negotiated(request, await self._calls.get(request, request.params["id"], length))
 
     @Operation(
         "The A2A tasks of a context; none without contextId",
         query=ListQuery,
         answers=TaskList,
         shows=TASKS,
-        also=_either(TaskList),
-        fault=inbox_fault,
+        also=in_a2a_media(TaskList),
     )
     async def page(self, request: Request) -> Response:
-        check_version(request)
-        request.answer_headers += NO_STORE
+        _check_unlisted(request)
         query = convert_query(request.query(), ListQuery)
-        tasks, cost = await self._agents.page(request.params["address"], query, request.client)
-        request.cost += cost
-        return negotiated(request, tasks)
+        return negotiated(request, await self._calls.page(request, query))
 
     @Operation(
         "Cancel an A2A task of an inbox: its message is withdrawn",
         answers=A2ATask,
         shows=WITHDRAWN,
-        also=_either(A2ATask),
-        fault=inbox_fault,
+        also=in_a2a_media(A2ATask),
     )
     async def cancel(self, request: Request) -> Response:
-        check_version(request)
-        request.answer_headers += NO_STORE
-        return negotiated(request, await self._agents.cancel(request.params["address"], request.params["id"]))
+        _check_unlisted(request)
+        return negotiated(request, await self._calls.cancel(request, request.params["id"]))
 
     @Operation(
         "Follow an A2A task of an inbox until it is over",
@@ -117,7 +99,6 @@ class InboxAgentApi:
         media_type="text/event-stream",
         errors=("quota.stream",),
         limit="stream",
-        fault=inbox_fault,
     )
     async def subscribe(self, request: Request) -> Response:
         check_version(request)
@@ -128,46 +109,40 @@ class InboxAgentApi:
         body=SentPushConfig,
         answers=PushConfig,
         shows=PUSHED,
-        also=_either(PushConfig),
+        also=in_a2a_media(PushConfig),
         errors=("task.unknown",),
         limit="inbox_send",
-        fault=inbox_fault,
     )
     async def create_push(self, request: Request) -> Response:
-        _check(request)
-        request.answer_headers += NO_STORE
+        _check_unlisted(request)
+        check_media_type(request)
         return negotiated(request, await self._calls.create_push(request, request.params["id"], await request.body()))
 
     @Operation(
         "The push notification configs of an A2A task",
         answers=PushConfigs,
         shows={"configs": [PUSHED]},
-        also=_either(PushConfigs),
-        fault=inbox_fault,
+        also=in_a2a_media(PushConfigs),
     )
     async def list_pushes(self, request: Request) -> Response:
-        check_version(request)
-        request.answer_headers += NO_STORE
+        _check_unlisted(request)
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
     @Operation(
         "A push notification config of an A2A task",
         answers=PushConfig,
         shows=PUSHED,
-        also=_either(PushConfig),
-        fault=inbox_fault,
+        also=in_a2a_media(PushConfig),
     )
     async def get_push(self, request: Request) -> Response:
-        check_version(request)
-        request.answer_headers += NO_STORE
+        _check_unlisted(request)
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
         return negotiated(request, await self._pushes.get(address, task_id, config_id))
 
     @Operation(
         "Delete a push notification config of an A2A task",
         answers=DeletedPush,
-        also=_either(DeletedPush),
-        fault=inbox_fault,
+        also=in_a2a_media(DeletedPush),
     )
     async def delete_push(self, request: Request) -> Response:
         check_version(request)
@@ -175,7 +150,7 @@ class InboxAgentApi:
         await self._pushes.delete(address, task_id, config_id)
         return negotiated(request, DeletedPush())
 
-    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=inbox_fault)
+    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED)
     async def refuse_card(self, request: Request) -> Response:
         check_version(request)
         raise no_extended_card()
@@ -198,10 +173,11 @@ class InboxAgentApi:
             ("GET", f"{configs}/{{config_id}}", self.get_push),
             ("DELETE", f"{configs}/{{config_id}}", self.delete_push),
             ("GET", f"{BASE}/extendedAgentCard", self.refuse_card),
+            fault=inbox_fault,
         )
 
 
-def _check(request: Request) -> None:
-    """Raise A2AError, or Refused `body.media_type`, for what is no A2A 1.x request in JSON."""
+def _check_unlisted(request: Request) -> None:
+    """`check_version`; no cache keeps the answer, since a task is for those who know its id."""
     check_version(request)
-    check_media_type(request)
+    request.answer_headers += NO_STORE

@@ -9,7 +9,7 @@ from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.inboxes.stream import Form, TaskStream
 from node.a2a.inboxes.view import latest
-from node.a2a.model import ReceivedMessage, SendMessageResponse
+from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, SendMessageResponse, TaskList
 from node.a2a.request import message_of
 from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
@@ -28,6 +28,10 @@ BLOCKING_SECONDS = 30.0
 
 MAX_TASK_STREAMS = 1000
 """Streams that one process holds open, a quarter of the connections that it accepts; beyond it, 503."""
+
+READ_BYTES = 32 * 1024
+"""Cost of reading a task of whose history only a part is shown, in bytes of an answer: its first and its last message
+are read whatever is shown of them, with their answers."""
 
 
 class InboxCalls:
@@ -79,6 +83,22 @@ class InboxCalls:
         task = await self._agents.followed(address, task_id)
         async with self._opening(request) as opening:
             return _streaming(TaskStream(self._agents, address, task, form, is_whole=True), opening)
+
+    async def get(self, request: Request, task_id: str, history_length: int | None) -> A2ATask:
+        """A task with so much of its history. Raises A2AError, StoreUnavailable."""
+        request.cost += 0 if history_length is None else READ_BYTES
+        task = await self._agents.get(request.params["address"], task_id, history_length)
+        return self._agents.view.task(task, history_length)
+
+    async def page(self, request: Request, query: ListQuery) -> TaskList:
+        """The tasks of a context. Raises as `InboxAgents.page` does."""
+        tasks, cost = await self._agents.page(request.params["address"], query, request.client)
+        request.cost += cost
+        return tasks
+
+    async def cancel(self, request: Request, task_id: str) -> A2ATask:
+        """Withdraw the last message of a task. Raises A2AError, StoreUnavailable."""
+        return await self._agents.cancel(request.params["address"], task_id)
 
     async def create_push(self, request: Request, task_id: str, content: bytes) -> PushConfig:
         """Have a receiver notified of the changes of a task."""

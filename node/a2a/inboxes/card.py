@@ -24,7 +24,7 @@ class InboxCardApi:
         self._inboxes = inboxes
         self._base = base
 
-    @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True, fault=inbox_fault)
+    @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True)
     async def get(self, request: Request) -> Response:
         address = request.params["address"]
         given, policy, changed = await self._inboxes.card(address)
@@ -35,7 +35,7 @@ class InboxCardApi:
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 1."""
-        return routes_of("inboxes", ("GET", CARD, self.get))
+        return routes_of("inboxes", ("GET", CARD, self.get), fault=inbox_fault)
 
 
 def signing(base: str) -> dict[str, object]:

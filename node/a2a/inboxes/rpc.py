@@ -15,7 +15,6 @@ from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush
 from node.a2a.inboxes.pushes import PushConfigService
-from node.a2a.inboxes.service import READ_BYTES, InboxAgents
 from node.a2a.model import ListQuery
 from node.a2a.proto_json import integer, state
 from node.a2a.query_checks import check_history_length
@@ -103,8 +102,7 @@ def rpc_fault(request: Request, failure: Exception) -> Response:
 class InboxRpcApi:
     """An inbox to A2A clients that speak JSON-RPC."""
 
-    def __init__(self, agents: InboxAgents, pushes: PushConfigService, calls: InboxCalls) -> None:
-        self._agents = agents
+    def __init__(self, pushes: PushConfigService, calls: InboxCalls) -> None:
         self._pushes = pushes
         self._calls = calls
         self._methods: dict[str, Callable[[Request, bytes], Awaitable[object]]] = {
@@ -132,7 +130,6 @@ class InboxRpcApi:
             "method": "SendMessage",
             "params": {"message": MESSAGE, "configuration": {"returnImmediately": True}},
         },
-        fault=rpc_fault,
     )
     async def call(self, request: Request) -> Response:
         check_media_type(request)
@@ -160,18 +157,13 @@ class InboxRpcApi:
     async def _get(self, request: Request, params: bytes) -> object:
         asked = await _params(request, params, TaskParams)
         check_history_length(asked.history_length, "body")
-        request.cost += 0 if asked.history_length is None else READ_BYTES
-        task = await self._agents.get(request.params["address"], asked.id, asked.history_length)
-        return self._agents.view.task(task, asked.history_length)
+        return await self._calls.get(request, asked.id, asked.history_length)
 
     async def _page(self, request: Request, params: bytes) -> object:
-        asked = await _params(request, params, ListQuery)
-        tasks, cost = await self._agents.page(request.params["address"], asked, request.client)
-        request.cost += cost
-        return tasks
+        return await self._calls.page(request, await _params(request, params, ListQuery))
 
     async def _cancel(self, request: Request, params: bytes) -> object:
-        return await self._agents.cancel(request.params["address"], (await _params(request, params, TaskParams)).id)
+        return await self._calls.cancel(request, (await _params(request, params, TaskParams)).id)
 
     async def _create_push(self, request: Request, params: bytes) -> object:
         return await self._calls.create_push(request, (await _params(request, params, PushParams)).task_id, params)
@@ -190,7 +182,7 @@ class InboxRpcApi:
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 1."""
-        return routes_of("inboxes", ("POST", BASE, self.call))
+        return routes_of("inboxes", ("POST", BASE, self.call), fault=rpc_fault)
 
 
 async def _read(request: Request) -> RpcCall:

@@ -9,7 +9,7 @@ import msgspec
 from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
 from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, TaskList
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, includes, listed, wrong_token
+from node.a2a.query_checks import includes, listed, oldest_wanted, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
@@ -39,10 +39,6 @@ PLACES: dict[object, tuple[str | int, ...]] = {
     "thread": ("body", "message", "contextId"),
 }
 """Where an A2A message has the fields that an inbox calls by these names."""
-
-READ_BYTES = 32 * 1024
-"""Cost of reading a task of whose history only a part is shown, in bytes of an answer: its first and its last message
-are read whatever is shown of them, with their answers."""
 
 LOOK_BYTES = 4096
 """What looking at one task of a context costs, in bytes of an answer. It takes 60 µs, half of them in Redis."""
@@ -155,7 +151,7 @@ class InboxAgents:
         to the front, and none of the others is shown twice or left out. Raises Invalid, Refused `inbox.unknown`,
         StoreUnavailable.
         """
-        oldest, before, size = check_list(query), _change_named(query.page_token), query.page_size
+        oldest, before, size = oldest_wanted(query), _change_named(query.page_token), query.page_size
         if query.status and query.status not in ALL_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
         found = await self._tasks.of_context(address, query.context_id, client)

@@ -14,7 +14,7 @@ from node import VERSION
 from node.callbacks.queue import dead_count, overdue_ms, pending_count
 from node.config import Settings
 from node.observe.consumer_lag import lags
-from node.observe.disk import disks
+from node.observe.disk import disks, reserve_of
 from node.observe.memory import redis_memory
 from node.observe.metrics.snapshots import Reading
 from node.observe.totals import limits_of, reports_waiting, threads_by_status, totals
@@ -31,14 +31,13 @@ Figures = Callable[[], Awaitable[Sequence[Reading]]]
 
 def disk_figures(settings: Settings) -> list[Reading]:
     """Figures of this machine's disks, shown even while Redis is away: a full disk may be why. Raises OSError."""
-    reserves = {"redis": settings.disk_reserve, "blobs": settings.blob_reserve}
     return [
         reading
         for disk in disks(settings)
         for reading in (
             Reading("relay_disk_free_bytes", (disk.use,), disk.free),
             Reading("relay_disk_bytes", (disk.use,), disk.size),
-            Reading("relay_disk_reserve_bytes", (disk.use,), reserves[disk.use]),
+            Reading("relay_disk_reserve_bytes", (disk.use,), reserve_of(settings, disk)[0]),
         )
     ]
 
