@@ -213,13 +213,14 @@ class ReconnectingLink(ABC):
         self.trouble = f"connecting to Redis at {server}"
         """Why there is no link, for messages of errors."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called whenever the link was lost, or could not be made."""
+        """Called whenever the link was lost or could not be made, or a channel proved to be served elsewhere."""
         self._access = access
         self._stats = stats
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._down_since = self._loop.time()
-        self._tried = asyncio.Event()
+        self.tried = asyncio.Event()
+        """Set once the first attempt to connect has succeeded or failed."""
         self._logged = ""
         """The last logged reason why the server could not be reached; empty after there was a link."""
         self._task = self._loop.create_task(self._keep_linked())
@@ -227,10 +228,6 @@ class ReconnectingLink(ABC):
     @property
     def connected(self) -> bool:
         return self._link is not None
-
-    async def tried(self) -> None:
-        """Return once the first attempt to connect has succeeded or failed."""
-        await self._tried.wait()
 
     def drop(self, why: str) -> None:
         """Drop the present link, for a reason that is logged; another one is made."""
@@ -264,7 +261,7 @@ class ReconnectingLink(ABC):
                 self._stats.reconnects += 1
                 if self._loop.time() - since > STEADY_SECONDS:
                     failures = 0
-            self._tried.set()
+            self.tried.set()
             pause = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 10))
             await asyncio.sleep(pause * uniform(0.5, 1))
             failures += 1
@@ -280,7 +277,7 @@ class ReconnectingLink(ABC):
         log.info("redis connected", server=str(self.server), use=self.USE)
         self._link = link
         link.on_lost = partial(self._lose, link)
-        self._tried.set()
+        self.tried.set()
         self.linked(link)
 
     def _lose(self, link: Link) -> None:

@@ -29,7 +29,7 @@ class SingleStore(Store):
         await self._connection.close()
 
     async def ready(self) -> bool:
-        await self._connection.tried()
+        await self._connection.tried.wait()
         return self.connected
 
     @property

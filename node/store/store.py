@@ -1,7 +1,7 @@
 """`Store`, by which features call Redis. `single.py` and `cluster.py` are its two forms.
 
-    feature ── Store ─┬─ Connection ── Link                calls: one connection to each primary
-                   └─ WakeUps ── ServerFeed ── Link     subscriptions: another one
+    feature ── Store ─┬─ Connection ── Link             calls: one connection to each primary
+                      └─ WakeUps ── ServerFeed ── Link  subscriptions: another one
 
 All callers of a process share these connections; there is no pool. Every call ends within `timeout` seconds: with its
 reply, or with `StoreUnavailable` (nothing was written), `OutcomeUnknown` (it may have been) or `CommandFailed` (a bug).
