@@ -13,11 +13,11 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.inbox import steps
+from node.inbox.content import Sending
 from node.inbox.model import USUAL_LIFE_SECONDS, NewTurn
 from node.inbox.origins import sender_name
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.inbox.rights import Owner
-from node.inbox.sending import Sending
 from node.inbox.steps import MessageKeys
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
@@ -147,9 +147,7 @@ class InboxMessageStore:
         )
         made = cast("AcceptedMessage", sent)
         if made.replayed_at:
-            receipt = await self._receipts.wait(
-                sending.address, made.id, seconds, lambda found: not found or found.is_over
-            )
+            receipt = await self._receipts.wait(sending.address, made.id, seconds)
         return made, receipt
 
     async def read(self, owner: Owner, since_seq: int, limit: int) -> HeldPage:

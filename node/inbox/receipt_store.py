@@ -59,15 +59,15 @@ class ReceiptStore:
         return [_receipt(reply) for reply in replies]
 
     async def wait(
-        self, address: str, message_id: str, seconds: float, is_new: Callable[[StoredReceipt | None], bool]
+        self, address: str, message_id: str, seconds: float, is_news: Callable[[str], bool] = lambda _: False
     ) -> StoredReceipt | None:
-        """`read`, once it is new, or after `seconds`."""
+        """`read`, once nothing more can become of the message, or its status `is_news`, or after `seconds`."""
         return await wait_for_change(
             self._store.wakeups,
             keys.inbox_receipt(address, message_id),
             seconds,
             lambda: self.read(address, message_id),
-            is_new,
+            lambda found: found is None or found.is_over or is_news(found.status),
             lasts=lambda found: found.lasts if found else math.inf,
         )
 

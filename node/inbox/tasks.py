@@ -13,10 +13,10 @@ from typing import cast
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
 from node.common.unreadable import show_each
+from node.inbox.content import Sending
 from node.inbox.message_store import InboxMessageStore
 from node.inbox.model import InboxProof, InboxTask, InboxTurn, NewInboxMessage, NewTurn
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
-from node.inbox.sending import Sending
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import text
