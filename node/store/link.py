@@ -211,7 +211,7 @@ class ReconnectingLink(ABC):
         self.server = server
         self.timeout = timeout
         self.trouble = f"connecting to Redis at {server}"
-        """Why there is no link, for messages of errors."""
+        """Why calls are not sent, for messages of errors."""
         self.on_change: Callable[[], None] = lambda: None
         """Called whenever the link was lost or could not be made, or a channel proved to be served elsewhere."""
         self._access = access
@@ -276,6 +276,7 @@ class ReconnectingLink(ABC):
         self._logged = ""
         log.info("redis connected", server=str(self.server), use=self.USE)
         self._link = link
+        self.trouble = f"Redis at {self.server} does not take what it is sent"
         link.on_lost = partial(self._lose, link)
         self.tried.set()
         self.linked(link)
