@@ -72,9 +72,8 @@ class Store(ABC):
         return _all(await self._run_each(steps))
 
     async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach.
-
-        Raises StoreUnavailable if all are, CommandFailed.
+        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach. Raises
+        CommandFailed.
         """
         return _reachable(await self._run_each(steps))
 
@@ -96,9 +95,8 @@ class Store(ABC):
         return _all(await self._pipelined(list(many)))
 
     async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-        """`commands`, with the failure itself in the place of a reply of a server that is out of reach.
-
-        Raises StoreUnavailable if all are, CommandFailed.
+        """`commands`, with the failure itself in the place of a reply of a server that is out of reach. Raises
+        CommandFailed.
         """
         return _reachable(await self._pipelined(list(many)))
 
@@ -340,9 +338,8 @@ def _all(results: list[FinalResult]) -> list[RedisReply]:
 
 
 def _reachable(results: list[FinalResult]) -> list[RedisReply | StoreUnavailable]:
-    """The replies, and the failures of servers out of reach. Raises CommandFailed, or the first failure of all."""
-    failures = [result for result in results if isinstance(result, Exception)]
-    for failure in failures:
-        if isinstance(failure, CommandFailed) or len(failures) == len(results):
-            raise failure
+    """The replies, and the failures of servers out of reach. Raises CommandFailed."""
+    for result in results:
+        if isinstance(result, CommandFailed):
+            raise result
     return cast("list[RedisReply | StoreUnavailable]", results)
