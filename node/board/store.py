@@ -15,11 +15,11 @@ from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.idempotency import IdempotencyKey, Once, unrecorded
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
-from node.store.replay import FirstUse
+from node.store.replay import FirstUse, unrecorded
 from node.store.search_keys import BOARD_KEYS
 from node.store.steps import Key, Rest, step
 from node.store.unreadable import read_each, read_reachable
