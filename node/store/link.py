@@ -77,7 +77,7 @@ class Link(asyncio.Protocol):
         self.failure: Exception | None = None
         """What ended the link; None if either side closed it in an orderly way."""
         self.server_id = 0
-        """32 bits that identify the process of the server (`Store.server_id`)."""
+        """32 bits that identify the process of the server (`Store.server_id`); 0 if that is not known."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -161,10 +161,14 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
             for error in await link.ask(*_introduction(access)):
                 if isinstance(error, ReplyError):
                     raise NotReady(str(error).partition(", with args")[0])  # the password is one of them
-            if not server.path:
-                link.server_id = _process_of(*await link.ask(("INFO", "server")))
-            if access.writes and (primary := _primary_of(*await link.ask(("INFO", "replication")))):
+            facts: dict[str, str] = {}
+            for info in await link.ask(("INFO", "server"), ("INFO", "replication")):
+                facts |= facts_of(info) if isinstance(info, bytes) else {}  # a user who may not ask is served as well
+            if access.writes and facts.get("role") == "slave":
+                primary = f"{facts['master_host']}:{facts['master_port']}"
                 raise NotReady(f"it is a replica of {primary}, which takes no writes")
+            if not server.path:
+                link.server_id = crc32(facts.get("run_id", "").encode())  # an id that the server makes when it starts
             undo.pop_all()
     return link
 
@@ -184,18 +188,6 @@ async def _answer_within(seconds: float) -> AsyncGenerator[None]:
 def _introduction(access: Access) -> list[tuple[Arg, ...]]:
     select = ("SELECT", access.database) if access.database else ()
     return [command for command in (access.login, select, ("PING",)) if command]
-
-
-def _process_of(info: RedisReply | ReplyError) -> int:
-    """A checksum of the id that a server makes when it starts; 0 if it has none, or its user may not ask."""
-    facts = facts_of(info) if isinstance(info, bytes) else {}
-    return crc32(facts.get("run_id", "").encode())
-
-
-def _primary_of(info: RedisReply | ReplyError) -> str:
-    """Whose replica a server is; empty if it is a primary, or if its user may not ask."""
-    facts = facts_of(info) if isinstance(info, bytes) else {}
-    return f"{facts['master_host']}:{facts['master_port']}" if facts.get("role") == "slave" else ""
 
 
 class ReconnectingLink(ABC):
