@@ -241,10 +241,7 @@ class Store(ABC):
 
     async def _pipelined(self, wanted: Sequence[Sequence[Arg]]) -> list[FinalResult]:
         """Run plain commands as one pipeline for each server."""
-        positions_at, failures = self._by_server(wanted)
-        results: list[FinalResult] = [None] * len(wanted)
-        for position, failure in failures.items():
-            results[position] = failure
+        positions_at, results = self._by_server(wanted)
         under_way: list[tuple[Pipeline, Connection, Sequence[int]]] = []
         for connection, positions in positions_at.items():
             try:
@@ -252,9 +249,9 @@ class Store(ABC):
             except StoreBusy as busy:  # what other servers have been sent is not lost with it
                 for position in positions:
                     results[position] = busy
-                continue
-            connection.submit(pipeline)
-            under_way.append((pipeline, connection, positions))
+            else:
+                connection.submit(pipeline)
+                under_way.append((pipeline, connection, positions))
         for pipeline, connection, positions in under_way:
             outcome = await pipeline.outcome
             replies = outcome if isinstance(outcome, list) else repeat(outcome)
@@ -269,16 +266,16 @@ class Store(ABC):
 
     def _by_server(
         self, wanted: Sequence[Sequence[Arg]]
-    ) -> tuple[Mapping[Connection, Sequence[int]], Mapping[int, StoreUnavailable]]:
-        """The positions of the commands that each server is sent, and why the others can be sent to none."""
+    ) -> tuple[Mapping[Connection, Sequence[int]], list[FinalResult]]:
+        """The positions of the commands that each server is sent; and the results, with why others are sent to none."""
         positions_at: dict[Connection, list[int]] = {}
-        failures: dict[int, StoreUnavailable] = {}
+        results: list[FinalResult] = [None] * len(wanted)
         for position, args in enumerate(wanted):
             try:
                 positions_at.setdefault(self._route(args[1])[1], []).append(position)
             except StoreUnavailable as unknown:
-                failures[position] = unknown
-        return positions_at, failures
+                results[position] = unknown
+        return positions_at, results
 
     def _pipeline(self, commands: Sequence[Sequence[Arg]]) -> Pipeline:
         self._admit(len(commands))
