@@ -142,7 +142,7 @@ class InboxMessageStore:
             seconds,
             look,
             # An earlier message has an id of its own, and so another channel.
-            is_new=lambda found: bool(found and found.is_over) or (sent is not None and sent.id != sending.id),
+            is_new=lambda found: (found and not found.is_held) or (sent is not None and sent.id != sending.id),
             lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
         made = cast("AcceptedMessage", sent)

@@ -22,12 +22,8 @@ class StoredReceipt(msgspec.Struct, frozen=True):
     epoch: str
     """Of the inbox; empty if it is closed."""
     is_held: bool
+    """Whether the inbox holds it. Once it is settled or has expired, it stays as it is."""
     fields: Mapping[bytes, bytes]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it is settled or has expired, and so stays as it is."""
-        return not self.is_held
 
     @property
     def status(self) -> InboxMessageStatus:
@@ -67,7 +63,7 @@ class ReceiptStore:
             keys.inbox_receipt(address, message_id),
             seconds,
             lambda: self.read(address, message_id),
-            lambda found: found is None or found.is_over or is_news(found.status),
+            lambda found: found is None or not found.is_held or is_news(found.status),
             lasts=lambda found: found.lasts if found else math.inf,
         )
 
