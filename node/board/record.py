@@ -12,7 +12,7 @@ THREAD_FIELDS = (
     *("status", "source", "title", "body", "author", "signature", "created_at", "last_reply_at", "reply_count"),
     *("closed_at", "hidden_replies", "signer"),
 )
-"""The fields read of a thread, in the order in which `thread_of` takes them; the payload of a relayed one is not."""
+"""The fields read of a thread, in the order in which `thread_of` takes them; not the payload of a relayed one."""
 
 
 Values = list[bytes | None]
