@@ -244,6 +244,11 @@ class BoardStore:
         entries = cast("list[tuple[bytes, object]]", replies)
         return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
 
+    async def with_reply(self, thread_id: str, seq: int) -> tuple[StoredThread | None, Reply | None]:
+        """A thread, and its reply with that number, hidden or not; None where there is none."""
+        thread, replies = await self.read(thread_id, max(seq - 1, 0), 1)
+        return thread, next((each for each in replies if each.seq == seq), None)
+
     async def posts(self, refs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
         """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody
         may see."""
