@@ -61,7 +61,7 @@ class Store(ABC):
     async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
         slot, connection = self._route(step.keys[0])
-        call = self._call(step.script, step.keys, step.args, slot)
+        call = self._call(step.args, slot, step.script, step.keys)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
             return await self._retry(call, outcome, connection)
@@ -80,7 +80,7 @@ class Store(ABC):
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         """Run one plain command, on the server of `key`, by default its first argument. It must not block."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
-        call = self._call(None, (), args, slot)
+        call = self._call(args, slot)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
             return await self._retry(call, outcome, connection)
@@ -113,12 +113,12 @@ class Store(ABC):
             slot, connection = self._route(wanted.keys[0])
             if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
                 for source in wanted.script.sources().values():
-                    self._send(connection, None, (), ("SCRIPT", "LOAD", source), slot, ahead)
+                    self._send(connection, ("SCRIPT", "LOAD", source), slot, ahead)
                 connection.loaded.add(wanted.script.name)
-            self._send(connection, wanted.script, wanted.keys, wanted.args, slot, ahead)
+            self._send(connection, wanted.args, slot, ahead, wanted.script, wanted.keys)
         else:
             slot, connection = self._route(wanted[1])
-            self._send(connection, None, (), wanted, slot, ahead)
+            self._send(connection, wanted, slot, ahead)
 
     def before_sending(self, act: Callable[[], None]) -> None:
         """Call `act` once, before the next call is sent that anybody makes from now on. It has to send `ahead`."""
@@ -129,7 +129,7 @@ class Store(ABC):
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary, such as INFO or SCRIPT LOAD."""
         connections = self._connections()
-        calls = [self._call(None, (), args, 0) for _ in connections]
+        calls = [self._call(args, 0) for _ in connections]
         for connection, call in zip(connections, calls, strict=True):
             connection.submit(call)
         return [_reply(await call.outcome, call) for call in calls]
@@ -142,7 +142,7 @@ class Store(ABC):
         for connection in self._connections():
             cursor = b"0"
             while True:
-                call = self._call(None, (), ("SCAN", cursor, "MATCH", pattern, "COUNT", NAMES_AT_ONCE), 0)
+                call = self._call(("SCAN", cursor, "MATCH", pattern, "COUNT", NAMES_AT_ONCE), 0)
                 reply = _reply(await connection.submit(call), call)
                 cursor, found = cast("tuple[bytes, Sequence[bytes]]", reply)
                 yield [name.decode() for name in found]
@@ -195,9 +195,9 @@ class Store(ABC):
         for act in acts:
             act()
 
-    def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
+    def _call(self, args: Sequence[Arg], slot: int, script: Script | None = None, keys: Sequence[str] = ()) -> Call:
         self._admit(1)
-        return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
+        return Call(args, slot, self._loop.time() + self.timeout, self._loop.create_future(), script, keys)
 
     def _new_attempt(self, call: Call, **changes: int) -> Call:
         """Another attempt at `call`, with the same deadline."""
@@ -213,7 +213,7 @@ class Store(ABC):
         for step in steps:
             try:
                 slot, connection = self._route(step.keys[0])
-                call = self._call(step.script, step.keys, step.args, slot)
+                call = self._call(step.args, slot, step.script, step.keys)
             except StoreUnavailable as failure:
                 under_way.append(failure)
             else:
@@ -258,7 +258,7 @@ class Store(ABC):
             for position, reply in zip(positions, replies, strict=False):
                 if isinstance(reply, Exception):
                     slot, _ = self._route(wanted[position][1])
-                    call = Call(None, (), wanted[position], slot, pipeline.deadline, self._loop.create_future())
+                    call = Call(wanted[position], slot, pipeline.deadline, self._loop.create_future())
                     results[position] = await self._retry_result(call, reply, connection)
                 else:
                     results[position] = reply
@@ -280,25 +280,25 @@ class Store(ABC):
     def _pipeline(self, commands: Sequence[Sequence[Arg]]) -> Pipeline:
         self._admit(len(commands))
         deadline = self._loop.time() + self.timeout
-        return Pipeline(None, (), commands[0], 0, deadline, self._loop.create_future(), commands=commands)
+        return Pipeline(commands[0], 0, deadline, self._loop.create_future(), commands=commands)
 
     def _send(
         self,
         connection: Connection,
-        script: Script | None,
-        keys: Sequence[str],
         args: Sequence[Arg],
         slot: int,
         ahead: bool,
+        script: Script | None = None,
+        keys: Sequence[str] = (),
     ) -> None:
         self._admit(1)
         deadline = self._loop.time() + self.timeout
         failed = partial(self._retry_unawaited, connection)
         submit = connection.submit_ahead if ahead else connection.submit
-        submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
+        submit(Unawaited(args, slot, deadline, self._nobody, script, keys, failed=failed))
 
     def _retry_unawaited(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
-        call = Call(sent.script, sent.keys, sent.args, sent.slot, sent.deadline, self._loop.create_future())
+        call = Call(sent.args, sent.slot, sent.deadline, self._loop.create_future(), sent.script, sent.keys)
         task = self._loop.create_task(self._retry_and_log(call, failure, connection))
         self._retrying.add(task)
         task.add_done_callback(self._retrying.discard)
