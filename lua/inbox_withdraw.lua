@@ -28,11 +28,10 @@ if status == 'input_required' and task and not following then
     redis.call('PEXPIREAT', kept, math.max(at + keep, redis.call('PEXPIRETIME', kept)))
   end
   redis.call('SPUBLISH', receipt, 'withdrawn')
-  if pushed then announce_push(events, push_ends, address, id, 'withdrawn') end
-  return {'withdrawn', tonumber(seq), at}
+else
+  if settled_at then return {'state', status} end
+  if opened ~= redis.call('HGET', inbox, 'opening') or tonumber(expires) <= at then return {'state', 'expired'} end
+  stop_holding(messages, ends, receipt, at, keep, 'withdrawn')
 end
-if settled_at then return {'state', status} end
-if opened ~= redis.call('HGET', inbox, 'opening') or tonumber(expires) <= at then return {'state', 'expired'} end
-stop_holding(messages, ends, receipt, at, keep, 'withdrawn')
 if pushed then announce_push(events, push_ends, address, id, 'withdrawn') end
 return {'withdrawn', tonumber(seq), at}

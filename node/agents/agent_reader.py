@@ -8,7 +8,7 @@ import msgspec
 from node.agents.model import AgentSkill, ListedCard
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable
-from node.store.lists import ListedEntities
+from node.store.lists import UNREACHABLE, ListedEntities
 
 
 class AgentReader(ListedEntities):
@@ -58,7 +58,7 @@ def _card(reply: RedisReply) -> ListedCard | None:
 
 def _post(card: ListedCard | StoreUnavailable | None, seq: int) -> tuple[str, str, str]:
     if isinstance(card, StoreUnavailable):
-        return "unreachable", "", ""
+        return UNREACHABLE, "", ""
     if card is None:
         return "", "", ""
     if not seq:

@@ -9,6 +9,7 @@ import msgspec
 from node.agents.model import AgentProof, EntryStatus, ListedCard, Liveness
 from node.callbacks.owners import publisher_of
 from node.store import ids
+from node.store.decoding import number
 from node.store.limits import DAY_MS
 
 PRESENT_MS = 7 * DAY_MS
@@ -141,7 +142,7 @@ def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
     def text(name: bytes) -> str:
         return fields.get(name, b"").decode()
 
-    card, checked_at = fields.get(b"card"), fields.get(b"checked_at")
+    card = fields.get(b"card")
     return StoredAgent(
         id=agent_id,
         status=cast("EntryStatus", text(b"status")),
@@ -159,7 +160,7 @@ def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
         listed_at=int(fields.get(b"listed_at", 0)),
         ends_at=int(fields.get(b"ends_at", 0)),
         liveness=row.liveness,
-        checked_at=int(checked_at) if checked_at else None,
+        checked_at=number(fields.get(b"checked_at")),
         is_shown=row.is_shown,
         has_inbox=row.has_inbox,
     )

@@ -1,7 +1,6 @@
 """Fetches the agent card of a URL that somebody has posted, and judges it (NETWORK 2)."""
 
 import asyncio
-from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -44,34 +43,27 @@ class CardFetcher:
         `listed`: where the card of its entry was fetched, if there is one. It is gone only if it is gone there: anybody
         may post the entry by a URL where its card never was, or while its own URL answers 500.
         """
+        failures: dict[Target, CheckResult] = {}
         try:
             targets = card_targets(parse(given, self._calls.policy))
             known = parse(listed, self._calls.policy) if listed else targets[-1]
             if known not in targets:
                 targets.append(known)
             async with asyncio.timeout(FETCH_SECONDS):
-                found = await self._first(targets, by)
+                for target in targets:
+                    answer = await self.get(target, by, asyncio.get_running_loop().time() + FETCH_SECONDS)
+                    found = self.judged(target, answer)
+                    if not found.reason or found.is_final:
+                        return found
+                    failures[target] = found
         except TimeoutError:
             return CheckResult(f"no card within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:
             return CheckResult(str(refused))
-        if isinstance(found, CheckResult):
-            return found
         if listed:
-            return found[known]
+            return failures[known]
         # Whoever posts it for the first time may have meant either place, and is told what is wrong at both.
-        return msgspec.structs.replace(found[known], reason="; ".join(each.reason for each in found.values()))
-
-    async def _first(self, targets: Sequence[Target], by: str) -> CheckResult | dict[Target, CheckResult]:
-        """The first card at these targets, or what is wrong for all of them, or at each."""
-        failures: dict[Target, CheckResult] = {}
-        for target in targets:
-            answer = await self.get(target, by, asyncio.get_running_loop().time() + FETCH_SECONDS)
-            found = self.judged(target, answer)
-            if not found.reason or found.is_final:
-                return found
-            failures[target] = found
-        return failures
+        return msgspec.structs.replace(failures[known], reason="; ".join(each.reason for each in failures.values()))
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
         """What a target answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""

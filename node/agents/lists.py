@@ -1,12 +1,12 @@
 """The lists of the directory over all partitions: projections of the entries, which a worker can make again."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
-from node.store import RedisReply, Store, StoreUnavailable, ids, keys
+from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_steps_reachable, total_of
 from node.store.clock import now_ms
 from node.store.decoding import scores_of
@@ -47,23 +47,15 @@ class AgentLists:
         await self.project(agent_ids)
 
     async def _put(self, rows: Listing) -> None:
-        commands: list[list[Any]] = []
+        commands: list[tuple[Arg, ...]] = []
         for agent_id, (listed_at, ends_at, shown, known) in rows.items():
-            liveness = known.decode() if known and shown else "unknown"
-            commands += [
-                ["ZREM", keys.agents_with(each), agent_id] for each in LIVENESS if each != liveness or not shown
+            shown_at, liveness = shown and listed_at, (known or b"unknown").decode()
+            places = [
+                (keys.AGENT_ENDS, ends_at),
+                (keys.AGENTS, shown_at),
+                *((keys.agents_with(each), shown_at if each == liveness else None) for each in LIVENESS),
             ]
-            if ends_at:
-                commands.append(["ZADD", keys.AGENT_ENDS, ends_at, agent_id])
-            else:
-                commands.append(["ZREM", keys.AGENT_ENDS, agent_id])
-            if shown:
-                commands += [
-                    ["ZADD", keys.AGENTS, listed_at, agent_id],
-                    ["ZADD", keys.agents_with(liveness), listed_at, agent_id],
-                ]
-            else:
-                commands.append(["ZREM", keys.AGENTS, agent_id])
+            commands += [("ZADD", listed, at, agent_id) if at else ("ZREM", listed, agent_id) for listed, at in places]
         await bulk(self._store, commands)
 
     async def sweep(self) -> list[str]:

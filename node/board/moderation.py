@@ -32,10 +32,8 @@ class Moderation:
     async def find(self, thread_id: str, seq: int = 0) -> ModeratedThread:
         """A thread, or the one that has this reply. Raises Refused `thread.unknown` if there is no such post."""
         thread = await self._read(thread_id)
-        if seq:
-            _, replies = await self._store.read(thread_id, seq - 1, 1)
-            if not any(each.seq == seq for each in replies):
-                raise Refused("thread.unknown")
+        if seq and (await self._store.with_reply(thread_id, seq))[1] is None:
+            raise Refused("thread.unknown")
         return _moderated(thread)
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
@@ -155,8 +153,7 @@ class Moderation:
         return thread
 
     async def _reported(self, stored: StoredReports) -> ReportedPost:
-        thread, replies = await self._store.read(stored.thread_id, max(stored.seq - 1, 0), 1)
-        reply = next((each for each in replies if each.seq == stored.seq), None)
+        thread, reply = await self._store.with_reply(stored.thread_id, stored.seq)
         body = reply.body if reply else thread.body if thread and not stored.seq else None
         return ReportedPost(
             thread_id=stored.thread_id,

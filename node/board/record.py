@@ -6,13 +6,13 @@ import msgspec
 
 from node.board.model import Reply, ThreadStatus
 from node.common.timestamps import timestamp
-from node.store.decoding import fields_of, text
+from node.store.decoding import fields_of, number, text
 
 THREAD_FIELDS = (
     *("status", "source", "title", "body", "author", "signature", "created_at", "last_reply_at", "reply_count"),
     *("closed_at", "hidden_replies", "signer"),
 )
-"""The fields read of a thread, in the order in which `thread_of` takes them; the payload of a relayed one is not."""
+"""The fields read of a thread, in the order in which `thread_of` takes them; not the payload of a relayed one."""
 
 
 Values = list[bytes | None]
@@ -59,14 +59,14 @@ def thread_of(thread_id: str, values: Any) -> StoredThread | None:
         source="relay" if source == b"relay" else "board",
         title=title.decode(),
         body=body.decode(),
-        author=author.decode() if author else None,
+        author=text(author),
         signature=signature,
         created_at=int(created_at),
-        last_reply_at=int(last_reply_at) if last_reply_at else None,
+        last_reply_at=number(last_reply_at),
         last_seq=int(reply_count or 0),
-        closed_at=int(closed_at) if closed_at else None,
+        closed_at=number(closed_at),
         hidden_replies=hidden_in(hidden),
-        signer=signer.decode() if signer else None,
+        signer=text(signer),
     )
 
 

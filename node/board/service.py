@@ -232,10 +232,10 @@ class Board:
         return self._thread(first)
 
     async def _original_reply(self, thread_id: str, seq: int) -> Reply:
-        stored, replies = await self._store.read(thread_id, seq - 1, 1)
-        if not replies or replies[0].seq != seq or seq in _shown(stored).hidden_replies:
+        stored, reply = await self._store.with_reply(thread_id, seq)
+        if reply is None or seq in _shown(stored).hidden_replies:
             raise Refused("thread.unknown")
-        return replies[0]
+        return reply
 
     def _of_row(self, thread_id: str, values: Values) -> Thread:
         return self._thread(cast("StoredThread", thread_of(thread_id, values)))

@@ -15,11 +15,11 @@ from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.idempotency import IdempotencyKey, Once, unrecorded
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
-from node.store.replay import FirstUse
+from node.store.replay import FirstUse, unrecorded
 from node.store.search_keys import BOARD_KEYS
 from node.store.steps import Key, Rest, step
 from node.store.unreadable import read_each, read_reachable
@@ -243,6 +243,11 @@ class BoardStore:
         )
         entries = cast("list[tuple[bytes, object]]", replies)
         return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
+
+    async def with_reply(self, thread_id: str, seq: int) -> tuple[StoredThread | None, Reply | None]:
+        """A thread, and its reply with that number, hidden or not; None where there is none."""
+        thread, replies = await self.read(thread_id, max(seq - 1, 0), 1)
+        return thread, next((each for each in replies if each.seq == seq), None)
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
         """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody

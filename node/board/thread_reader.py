@@ -7,7 +7,7 @@ from node.board.record import hidden_in
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable
 from node.store.decoding import fields_of
-from node.store.lists import ListedEntities
+from node.store.lists import UNREACHABLE, ListedEntities
 
 
 class ThreadReader(ListedEntities):
@@ -64,7 +64,7 @@ def _post(
 ) -> tuple[str, str, str]:
     """Status, title and body of the thread itself (number 0), or of the reply that `entries` holds if there is one."""
     if isinstance(thread, StoreUnavailable) or isinstance(entries, StoreUnavailable):
-        return "unreachable", "", ""
+        return UNREACHABLE, "", ""
     status, hidden, *texts = [value or b"" for value in cast("list[bytes | None]", thread)]
     if not seq:
         title, body = texts

@@ -27,6 +27,7 @@ BATCH_CHARACTERS = 400
 longest time that a query waits for others that came with it."""
 
 BATCH_TEXTS = 16
+"""Texts in one batch, at most, however short they are."""
 
 
 class Embedder:

@@ -210,8 +210,9 @@ class SessionSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         epoch, seq = after
         lines = await self._sessions.poll(self._id, PollQuery(since_seq=seq, limit=limit + 1))
-        if epoch != int(lines.epoch, 16) or lines.next_since_seq < seq:  # lines were lost
-            raise CursorTooOld((int(lines.epoch, 16), lines.next_since_seq if epoch == int(lines.epoch, 16) else 0))
+        present = int(lines.epoch, 16)
+        if epoch != present or lines.next_since_seq < seq:  # lines were lost
+            raise CursorTooOld((present, lines.next_since_seq if epoch == present else 0))
         events = [SourceEvent((epoch, line.seq), "session.line", line.created_at, line) for line in lines.lines]
         if len(events) > limit:
             return EventBatch(events[:limit], after, events[limit - 1].position, has_more=True)

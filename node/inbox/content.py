@@ -14,12 +14,17 @@ from node.common.refusal import Invalid
 from node.inbox.model import (
     BODY_BYTES,
     CARD_BYTES,
+    MONTH,
     USUAL_LIFE_SECONDS,
     InboxContent,
+    InboxProof,
     NewInbox,
     NewInboxMessage,
+    NewTurn,
     Settlement,
 )
+from node.store import ids
+from node.store.idempotency import IdempotencyKey
 from node.text.faults import require_all
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
@@ -48,7 +53,49 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
     return {name: kept for given, name, kept in fields if given is not msgspec.UNSET}
 
 
-def message_text(new: NewInboxMessage, signer: str) -> bytes:
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is to be sent."""
+
+    address: str
+    id: str
+    """It cannot be guessed."""
+    text: bytes
+    """What the owner reads."""
+    lasts_ms: int
+    signer: str
+    replay_id: str
+    idempotency: IdempotencyKey | None
+    turn: NewTurn | None
+    """What it adds to a task, if it belongs to one."""
+
+    @property
+    def task_id(self) -> str:
+        """The id of the first message of its task, which may be this one; empty if it belongs to none."""
+        return (self.turn.task or self.id) if self.turn else ""
+
+    @classmethod
+    def of(
+        cls,
+        address: str,
+        new: NewInboxMessage,
+        proof: InboxProof,
+        idempotency: IdempotencyKey | None,
+        turn: NewTurn | None = None,
+    ) -> "Sending":
+        """What a request asks to send. Raises Invalid."""
+        return cls(
+            address=address,
+            id=ids.unlisted_id(ids.partition_of(address)),
+            text=_message_text(new, proof.signer),
+            lasts_ms=(new.expires_in or MONTH) * 1000,
+            signer=proof.signer,
+            replay_id=proof.replay_id,
+            idempotency=idempotency,
+            turn=turn,
+        )
+
+
+def _message_text(new: NewInboxMessage, signer: str) -> bytes:
     """A message as the owner reads it. `signer` is the thumbprint of its key, empty if it is not signed.
 
     Raises Invalid.

@@ -13,11 +13,11 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.inbox import steps
+from node.inbox.content import Sending
 from node.inbox.model import USUAL_LIFE_SECONDS, NewTurn
 from node.inbox.origins import sender_name
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.inbox.rights import Owner
-from node.inbox.sending import Sending
 from node.inbox.steps import MessageKeys
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
@@ -142,14 +142,12 @@ class InboxMessageStore:
             seconds,
             look,
             # An earlier message has an id of its own, and so another channel.
-            is_new=lambda found: bool(found and found.is_over) or (sent is not None and sent.id != sending.id),
+            is_new=lambda found: (found and not found.is_held) or (sent is not None and sent.id != sending.id),
             lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
         made = cast("AcceptedMessage", sent)
         if made.replayed_at:
-            receipt = await self._receipts.wait(
-                sending.address, made.id, seconds, lambda found: not found or found.is_over
-            )
+            receipt = await self._receipts.wait(sending.address, made.id, seconds)
         return made, receipt
 
     async def read(self, owner: Owner, since_seq: int, limit: int) -> HeldPage:

@@ -22,12 +22,8 @@ class StoredReceipt(msgspec.Struct, frozen=True):
     epoch: str
     """Of the inbox; empty if it is closed."""
     is_held: bool
+    """Whether the inbox holds it. Once it is settled or has expired, it stays as it is."""
     fields: Mapping[bytes, bytes]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it is settled or has expired, and so stays as it is."""
-        return not self.is_held
 
     @property
     def status(self) -> InboxMessageStatus:
@@ -59,15 +55,15 @@ class ReceiptStore:
         return [_receipt(reply) for reply in replies]
 
     async def wait(
-        self, address: str, message_id: str, seconds: float, is_new: Callable[[StoredReceipt | None], bool]
+        self, address: str, message_id: str, seconds: float, is_news: Callable[[str], bool] = lambda _: False
     ) -> StoredReceipt | None:
-        """`read`, once it is new, or after `seconds`."""
+        """`read`, once nothing more can become of the message, or its status `is_news`, or after `seconds`."""
         return await wait_for_change(
             self._store.wakeups,
             keys.inbox_receipt(address, message_id),
             seconds,
             lambda: self.read(address, message_id),
-            is_new,
+            lambda found: found is None or not found.is_held or is_news(found.status),
             lasts=lambda found: found.lasts if found else math.inf,
         )
 

@@ -12,7 +12,7 @@ from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.common.unreadable import show_each
 from node.config import Settings
-from node.inbox.content import inbox_fields, reply_fields
+from node.inbox.content import Sending, inbox_fields, reply_fields
 from node.inbox.message_store import AcceptedMessage, InboxMessageStore
 from node.inbox.model import (
     Answer,
@@ -38,13 +38,13 @@ from node.inbox.model import (
 from node.inbox.pushes import InboxPushes
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.inbox.rights import BY_KEY, UNPROVEN, InboxTokens, Owner
-from node.inbox.sending import Sending
 from node.inbox.store import CARD, INBOX_LIFE_MS, QUOTA, InboxStore, Opening
 from node.inbox.tasks import InboxTasks
 from node.inbox.view import answer_of, last_seen_of, message_of, receipt_of
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Quota, RateLimit
+from node.store.long_poll import another_status
 
 __all__ = ["INBOX_LIFE_MS", "InboxPushes", "InboxTasks", "Inboxes"]
 
@@ -278,14 +278,7 @@ class Inboxes:
         owner = None
         if not self._tokens.is_sender(address, message_id, proof.token):
             owner = await self._owner(address, proof)
-        known = query.status
-
-        def is_new(found: StoredReceipt | None) -> bool:
-            nonlocal known
-            known = known or (found.status if found else None)
-            return found is None or found.is_over or found.status != known
-
-        found = await self._receipts.wait(address, message_id, query.wait, is_new)
+        found = await self._receipts.wait(address, message_id, query.wait, another_status(query.status))
         if found is None:
             raise Refused("receipt.unknown")
         if owner and owner.proven_by not in (BY_KEY, found.epoch):

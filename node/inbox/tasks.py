@@ -13,10 +13,10 @@ from typing import cast
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
 from node.common.unreadable import show_each
+from node.inbox.content import Sending
 from node.inbox.message_store import InboxMessageStore
 from node.inbox.model import InboxProof, InboxTask, InboxTurn, NewInboxMessage, NewTurn
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
-from node.inbox.sending import Sending
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import text
@@ -138,14 +138,13 @@ class InboxTasks:
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
         named = first.fields[b"turns"].decode().split()
-        others = named[1:]
         if since:
             most = len(named) - named.index(since)
-        wanted = others if most is None else others[-max(most, 1) :]
-        receipts = await self._receipts.read_many(address, wanted)
-        found = [(task_id, first)] if most is None or not others or most > len(others) else []
-        found += [(each, receipt) for each, receipt in zip(wanted, receipts, strict=True) if receipt]
-        if others and (not found or found[-1][0] != others[-1]):
+        wanted = named if most is None else named[-max(most, 1) :]
+        others = [each for each in wanted if each != task_id]
+        receipts = {task_id: first} | dict(zip(others, await self._receipts.read_many(address, others), strict=True))
+        found = [(each, receipt) for each in wanted if (receipt := receipts[each])]
+        if not found or found[-1][0] != named[-1]:
             return None
         turns = [_turn(each, read) for each, read in found]
         return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)

@@ -98,7 +98,9 @@ class Relay:
         `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         ttl_ms = 0 if payload.public else self._settings.buffer_ttl * 1000
-        fields = _thread_fields(payload) if payload.public else _buffer_fields(payload)
+        fields = _thread_fields(payload) if payload.public else ["payload", payload.raw]
+        if payload.is_json:
+            fields += ["json", "1"]
         if payload.public and payload.callback_url:
             kept = self._targets.kept(payload.callback_url, rate.client)
             fields += [part for pair in kept.items() for part in pair]
@@ -208,11 +210,4 @@ def _thread_fields(payload: Payload) -> list[str | bytes]:
         fields += ["author", author]
     if payload.is_json or text.encode() != payload.raw:
         fields += ["payload", payload.raw]
-    if payload.is_json:
-        fields += ["json", "1"]
     return fields
-
-
-def _buffer_fields(payload: Payload) -> list[str | bytes]:
-    fields: list[str | bytes] = ["payload", payload.raw]
-    return [*fields, "json", "1"] if payload.is_json else fields

@@ -10,6 +10,7 @@ import msgspec
 
 from node.search.passages import Passage, of_own, of_reply
 from node.store import StoreUnavailable, ids
+from node.store.lists import UNREACHABLE
 from node.store.outbox import Event
 from node.store.search_keys import SearchKeys
 from node.store.unreadable import read_each
@@ -19,9 +20,6 @@ INDEXED_REPLIES = 100
 
 OWN = 0
 """The number of an entity's own title and body among its posts; replies count from 1."""
-
-UNREACHABLE = "unreachable"
-"""Takes the place of the status of an entity that cannot be read."""
 
 EVERY = -1
 """Takes the place of a number, for all posts of an entity."""

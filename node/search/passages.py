@@ -30,7 +30,7 @@ class Passage(NamedTuple):
 
 def of_own(title: str, body: str) -> list[Passage]:
     """The passages of an entity's own text, the first with the title. Never none."""
-    first, *rest = pieces(body) or [""]
+    first, *rest = [*pieces(body)] or [""]
     return [Passage("0.0", f"{title}\n{first}"), *(Passage(f"0.{n}", text) for n, text in enumerate(rest, 1))]
 
 
@@ -59,13 +59,8 @@ def seq_and_piece(name: str) -> tuple[int, int]:
     return int(seq), int(number)
 
 
-def pieces(text: str) -> list[str]:
+def pieces(text: str) -> Iterator[str]:
     """The text in pieces of at most PASSAGE_CHARACTERS characters, cut between sentences, else between words."""
-    return list(each_piece(text))
-
-
-def each_piece(text: str) -> Iterator[str]:
-    """The same as an iterator, for callers that want only the first pieces."""
     if len(text) <= PASSAGE_CHARACTERS:  # what follows would give the same, in ten times the time
         if line := " ".join(text.split()):
             yield line

@@ -17,7 +17,7 @@ from node.common.own_terms import OwnTerms
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
 from node.search.model import SUGGESTED_THRESHOLD, FoundEntities, FoundEntity, LowerThreshold, SearchQuery
-from node.search.passages import each_piece, seq_and_piece
+from node.search.passages import pieces, seq_and_piece
 from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
@@ -243,7 +243,7 @@ async def _hit(
 
 async def _piece(text: str, number: int, work: SearchWork) -> str | None:
     """The piece of a text with that number, from 0; None if there are fewer."""
-    for found in each_piece(text):
+    for found in pieces(text):
         await work.spend(len(found))
         if not number:
             return found

@@ -1,13 +1,11 @@
 """The networks and keys that the operator has blocked, in Redis. `node.web.blocklist` refuses their requests."""
 
-import re
-
 import msgspec
 import structlog
 
 from node.config.values import Network
 from node.share.site import network_of
-from node.store import Listener, Store, keys
+from node.store import Listener, Store, ids, keys
 from node.store.clock import now_ms
 from node.store.decoding import fields_of
 from node.store.steps import Key, step
@@ -29,13 +27,10 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 Blocked = Network | str
 """A network, or the thumbprint of a key."""
 
-THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}")
-"""The thumbprint of a key (RFC 7638, SHA-256)."""
-
 
 def blocked_named(name: str) -> Blocked:
     """What an operator names by an address, a prefix or the thumbprint of a key. Raises ValueError, as `network_of`."""
-    return name if THUMBPRINT.fullmatch(name) else network_of(name)
+    return name if ids.is_address(name) and ids.is_of_key(name) else network_of(name)
 
 
 @step

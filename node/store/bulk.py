@@ -4,7 +4,7 @@ A process may have only so many calls under way (`Store.max_in_flight`); one mor
 a whole partition, or many entities, therefore goes through here instead of `Store.commands` and `Store.run_all`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 from node.store.errors import StoreBusy, StoreUnavailable
@@ -40,7 +40,7 @@ async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> lis
     Raises StoreUnavailable only if no other server can be reached either: a page is not refused because its few
     entities are all out of reach. Raises StoreBusy, CommandFailed.
     """
-    replies = await _each_batch(store.reachable, _batches(store, commands))
+    replies = [reply for some in _batches(store, commands) for reply in await store.reachable(some)]
     failure = _failure_of_all(replies)
     if failure and (isinstance(failure, StoreBusy) or store.serving_partition() is None):
         raise failure
@@ -49,7 +49,7 @@ async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> lis
 
 async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
     """`store.run_reachable` for any number of steps. Raises StoreUnavailable if none ran, CommandFailed."""
-    replies = await _each_batch(store.run_reachable, _batches(store, steps))
+    replies = [reply for some in _batches(store, steps) for reply in await store.run_reachable(some)]
     if failure := _failure_of_all(replies):
         raise failure
     return replies
@@ -67,19 +67,6 @@ def _batches(store: Store, many: Iterable[T]) -> Iterator[Sequence[T]]:
     at_once = max(1, store.max_in_flight // SHARE_OF_CALLS)
     for start in range(0, len(waiting), at_once):
         yield waiting[start : start + at_once]
-
-
-async def _each_batch(
-    call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], batches: Iterable[Sequence[T]]
-) -> list[RedisReply | StoreUnavailable]:
-    """The replies to all batches. If all of one batch are out of reach, the others are tried all the same."""
-    replies: list[RedisReply | StoreUnavailable] = []
-    for some in batches:
-        try:
-            replies += await call(some)
-        except StoreUnavailable as failure:
-            replies += [failure] * len(some)
-    return replies
 
 
 def _failure_of_all(replies: Sequence[RedisReply | StoreUnavailable]) -> StoreUnavailable | None:

@@ -100,7 +100,7 @@ class ClusterStore(Store):
     async def ready(self) -> bool:
         await self._was_read.wait()
         for connection in list(self._primaries.values()):
-            await connection.tried()
+            await connection.tried.wait()
         return self._is_whole()
 
     @property

@@ -45,13 +45,13 @@ ASKING = pack(("ASKING",))
 class Call(msgspec.Struct):
     """One attempt to run a script with `keys` and `args`, or the plain command in `args`."""
 
-    script: Script | None
-    keys: Sequence[str]
     args: Sequence[Arg]
     slot: int
     deadline: float
     """Loop time by which it is settled."""
     outcome: "asyncio.Future[CallResult]"
+    script: Script | None = None
+    keys: Sequence[str] = ()
     alone: bool = False
     """Not to be batched: its slot is moving, and one key of a batch may be where another is not."""
     asking: bool = False
@@ -328,7 +328,7 @@ class Connection(ReconnectingLink):
 
     async def _load(self, script: Script, deadline: float) -> CallResult:
         outcomes = [
-            self.submit(Call(None, (), ("SCRIPT", "LOAD", source), 0, deadline, self._loop.create_future()))
+            self.submit(Call(("SCRIPT", "LOAD", source), 0, deadline, self._loop.create_future()))
             for source in script.sources().values()
         ]
         for outcome in outcomes:

@@ -6,9 +6,8 @@ The record is kept by the script that does the write (`lua/lib/once.lua`, `lua/l
 import msgspec
 
 from node.common.refusal import Refused
-from node.store import Store, ids, keys
+from node.store import ids, keys
 from node.store.keys import Key
-from node.store.replay import bind, bind_to
 
 SECRET_KEY_LENGTH = 16
 """A key of at least this length is taken for a secret: that many random characters hold 60 bits or more. Public parts
@@ -86,26 +85,3 @@ def bound_key(
     is_secret = len(rest) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)
     return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret, home)
-
-
-async def unrecorded(store: Store, given: IdempotencyKey | None, replay_id: str, partition: int) -> str:
-    """The signature that a script in this partition has to record; empty if there is none, or if it is bound to the
-    Idempotency-Key (`node.store.replay`).
-
-    Raises Refused `signature.replayed` if it was used for anything else before, StoreUnavailable.
-    """
-    if not replay_id:
-        return ""
-    if not await (bind(store, replay_id, given.scope) if given else bind_to(store, replay_id, partition)):
-        raise Refused("signature.replayed")
-    return "" if given else replay_id
-
-
-async def partition_for_new(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str]:
-    """The partition in which a request creates something (None: any), and the signature that its script has to record.
-
-    Raises as `unrecorded`.
-    """
-    if given is None:
-        return ids.partition_of(replay_id) if replay_id else store.serving_partition(), replay_id
-    return given.partition, await unrecorded(store, given, replay_id, given.partition)

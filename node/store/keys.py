@@ -26,6 +26,11 @@ def tag(partition: int) -> str:
     return _TAGS[partition]
 
 
+def pattern(kind: EntityKind) -> str:
+    """A glob pattern for the names of all entities of a kind."""
+    return f"{kind}:{{*"
+
+
 # Counts and records of what was done: always with a TTL.
 
 
@@ -123,11 +128,6 @@ def context(context_id: str, client: str) -> Key:
 def session(session_id: str) -> Key:
     """A scratchpad. TTL: the session's own."""
     return _of("session", session_id)
-
-
-def pattern(kind: EntityKind) -> str:
-    """A glob pattern for the names of all entities of a kind."""
-    return f"{kind}:{{*"
 
 
 def lines(session_id: str) -> Key:

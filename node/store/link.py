@@ -77,7 +77,7 @@ class Link(asyncio.Protocol):
         self.failure: Exception | None = None
         """What ended the link; None if either side closed it in an orderly way."""
         self.server_id = 0
-        """32 bits that identify the process of the server (`Store.server_id`)."""
+        """32 bits that identify the process of the server (`Store.server_id`); 0 if that is not known."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -161,10 +161,14 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
             for error in await link.ask(*_introduction(access)):
                 if isinstance(error, ReplyError):
                     raise NotReady(str(error).partition(", with args")[0])  # the password is one of them
-            if not server.path:
-                link.server_id = _process_of(*await link.ask(("INFO", "server")))
-            if access.writes and (primary := _primary_of(*await link.ask(("INFO", "replication")))):
+            facts: dict[str, str] = {}
+            for info in await link.ask(("INFO", "server"), ("INFO", "replication")):
+                facts |= facts_of(info) if isinstance(info, bytes) else {}  # a user who may not ask is served as well
+            if access.writes and facts.get("role") == "slave":
+                primary = f"{facts['master_host']}:{facts['master_port']}"
                 raise NotReady(f"it is a replica of {primary}, which takes no writes")
+            if not server.path:
+                link.server_id = crc32(facts.get("run_id", "").encode())  # an id that the server makes when it starts
             undo.pop_all()
     return link
 
@@ -186,18 +190,6 @@ def _introduction(access: Access) -> list[tuple[Arg, ...]]:
     return [command for command in (access.login, select, ("PING",)) if command]
 
 
-def _process_of(info: RedisReply | ReplyError) -> int:
-    """A checksum of the id that a server makes when it starts; 0 if it has none, or its user may not ask."""
-    facts = facts_of(info) if isinstance(info, bytes) else {}
-    return crc32(facts.get("run_id", "").encode())
-
-
-def _primary_of(info: RedisReply | ReplyError) -> str:
-    """Whose replica a server is; empty if it is a primary, or if its user may not ask."""
-    facts = facts_of(info) if isinstance(info, bytes) else {}
-    return f"{facts['master_host']}:{facts['master_port']}" if facts.get("role") == "slave" else ""
-
-
 class ReconnectingLink(ABC):
     """Keeps one link to a server. Whenever it is lost, makes another, with growing pauses between attempts.
 
@@ -211,15 +203,16 @@ class ReconnectingLink(ABC):
         self.server = server
         self.timeout = timeout
         self.trouble = f"connecting to Redis at {server}"
-        """Why there is no link, for messages of errors."""
+        """Why calls are not sent, for messages of errors."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called whenever the link was lost, or could not be made."""
+        """Called whenever the link was lost or could not be made, or a channel proved to be served elsewhere."""
         self._access = access
         self._stats = stats
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._down_since = self._loop.time()
-        self._tried = asyncio.Event()
+        self.tried = asyncio.Event()
+        """Set once the first attempt to connect has succeeded or failed."""
         self._logged = ""
         """The last logged reason why the server could not be reached; empty after there was a link."""
         self._task = self._loop.create_task(self._keep_linked())
@@ -227,10 +220,6 @@ class ReconnectingLink(ABC):
     @property
     def connected(self) -> bool:
         return self._link is not None
-
-    async def tried(self) -> None:
-        """Return once the first attempt to connect has succeeded or failed."""
-        await self._tried.wait()
 
     def drop(self, why: str) -> None:
         """Drop the present link, for a reason that is logged; another one is made."""
@@ -264,7 +253,7 @@ class ReconnectingLink(ABC):
                 self._stats.reconnects += 1
                 if self._loop.time() - since > STEADY_SECONDS:
                     failures = 0
-            self._tried.set()
+            self.tried.set()
             pause = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 10))
             await asyncio.sleep(pause * uniform(0.5, 1))
             failures += 1
@@ -279,8 +268,9 @@ class ReconnectingLink(ABC):
         self._logged = ""
         log.info("redis connected", server=str(self.server), use=self.USE)
         self._link = link
+        self.trouble = f"Redis at {self.server} does not take what it is sent"
         link.on_lost = partial(self._lose, link)
-        self._tried.set()
+        self.tried.set()
         self.linked(link)
 
     def _lose(self, link: Link) -> None:

@@ -13,6 +13,9 @@ T = TypeVar("T")
 ENTITIES_AT_ONCE = 500
 """How many entities of a list are read together."""
 
+UNREACHABLE = "unreachable"
+"""For the search, in place of the status of an entity that cannot be read."""
+
 Listing: TypeAlias = Mapping[str, Sequence[bytes | None]]
 """By the id of an entity, the values of the fields that say in which lists it is."""
 

@@ -15,7 +15,7 @@ from node.store import WakeUps
 T = TypeVar("T")
 
 
-def another_status(known: str | None, settled: Container[str], last: Container[str]) -> Callable[[str], bool]:
+def another_status(known: str | None, settled: Container[str] = (), last: Container[str] = ()) -> Callable[[str], bool]:
     """Whether a status, of those read one after the other, is one to answer with: another than the `known` one.
 
     A reader who names none waits for another than the first one read, but not in a `settled` one, which seldom changes.

@@ -6,8 +6,10 @@ itself, or has seen there. What other processes put there it finds at the next r
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from node.common.cancellation import ended_before
 from node.common.stopping import sleep_unless_stopped
 from node.store import ids
 from node.store.errors import StoreUnavailable
@@ -51,12 +53,9 @@ class PartitionSchedule:
     async def wait(self, stop: asyncio.Event) -> None:
         """Return when a partition may be due, or `stop` is set."""
         left = min(self._read_at) - asyncio.get_running_loop().time()
-        waiting = {asyncio.create_task(self._is_sooner.wait()), asyncio.create_task(stop.wait())}
-        try:
-            await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await ended_before(asyncio.create_task(self._is_sooner.wait()), asyncio.create_task(stop.wait()))
 
 
 async def run_due(

@@ -9,31 +9,14 @@ bound to that, for the same reason.
 
 import msgspec
 
+from node.common.refusal import Refused
 from node.sign.request import REPLAY_SECONDS
 from node.store import Store, ids, keys
+from node.store.idempotency import IdempotencyKey
 from node.store.keys import Key
 
 REPLAY_MS = REPLAY_SECONDS * 1000
 """How long a used signature is remembered: as long as it would be accepted."""
-
-
-async def bind(store: Store, replay_id: str, scope: str) -> bool:
-    """Bind a signature to the scope of an Idempotency-Key. Returns False if it was used for anything else before.
-
-    Raises StoreUnavailable.
-    """
-    key = keys.replay(ids.partition_of(replay_id), replay_id)
-    bound = await store.command("SET", key, scope, "NX", "GET", "PX", REPLAY_MS)
-    return bound is None or bound == scope.encode()
-
-
-async def bind_to(store: Store, replay_id: str, partition: int) -> bool:
-    """Bind a signature to the partition whose scripts record it (`FirstUse`). Returns False if it was used elsewhere
-    before.
-
-    Raises StoreUnavailable.
-    """
-    return ids.partition_of(replay_id) == partition or await bind(store, replay_id, f"partition {partition}")
 
 
 class FirstUse(msgspec.Struct, frozen=True, gc=False):
@@ -47,3 +30,31 @@ class FirstUse(msgspec.Struct, frozen=True, gc=False):
     def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
         """The arguments for a signature. Without one nothing is recorded; `other`, any key in the slot, is passed."""
         return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)
+
+
+async def unrecorded(store: Store, given: IdempotencyKey | None, replay_id: str, partition: int) -> str:
+    """The signature that a script in this partition has to record; empty if there is none, or if it is bound to the
+    Idempotency-Key.
+
+    Raises Refused `signature.replayed` if it was used for anything else before, StoreUnavailable.
+    """
+    if not replay_id:
+        return ""
+    home = ids.partition_of(replay_id)
+    if given is None and partition == home:
+        return replay_id
+    use = given.scope if given else f"partition {partition}"
+    bound = await store.command("SET", keys.replay(home, replay_id), use, "NX", "GET", "PX", REPLAY_MS)
+    if bound not in (None, use.encode()):
+        raise Refused("signature.replayed")
+    return "" if given else replay_id
+
+
+async def partition_for_new(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str]:
+    """The partition in which a request creates something (None: any), and the signature that its script has to record.
+
+    Raises as `unrecorded`.
+    """
+    if given is None:
+        return ids.partition_of(replay_id) if replay_id else store.serving_partition(), replay_id
+    return given.partition, await unrecorded(store, given, replay_id, given.partition)

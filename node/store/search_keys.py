@@ -15,7 +15,7 @@ class SearchKeys:
         # The board was searched before there were other corpora, so its keys do not have the name of one.
         own = "search:" if corpus == "board" else f"search:{corpus}:"
         self._own = own
-        self.docs = "doc:" if corpus == "board" else f"{own}doc:"
+        self.doc_prefix = "doc:" if corpus == "board" else f"{own}doc:"
         """How the keys of all `doc` begin."""
         self.reply_doc_prefix = f"{own}reply:"
         """How the keys of all `reply_doc` begin."""
@@ -38,7 +38,7 @@ class SearchKeys:
 
     def doc(self, entity_id: str) -> Key:
         """The terms of an entity's own text, for search by text. A projection, deleted when the entity is not open."""
-        return Key(f"{self.docs}{_tag(entity_id)}:{entity_id}")
+        return Key(f"{self.doc_prefix}{_tag(entity_id)}:{entity_id}")
 
     def reply_doc(self, entity_id: str, seq: int) -> Key:
         """The terms of one reply. A projection, like `doc`."""

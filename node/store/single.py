@@ -6,10 +6,9 @@ import msgspec
 
 from node.store.address import Location
 from node.store.connection import Call, Connection
-from node.store.errors import StoreUnavailable
 from node.store.link import RedisReply
 from node.store.scripts import Arg
-from node.store.store import Store, error_code, meaning
+from node.store.store import FinalResult, Store, error_code, meaning
 from node.store.wakeups import WakeUps
 
 
@@ -29,7 +28,7 @@ class SingleStore(Store):
         await self._connection.close()
 
     async def ready(self) -> bool:
-        await self._connection.tried()
+        await self._connection.tried.wait()
         return self.connected
 
     @property
@@ -44,8 +43,8 @@ class SingleStore(Store):
 
     def _by_server(
         self, wanted: Sequence[Sequence[Arg]]
-    ) -> tuple[Mapping[Connection, Sequence[int]], Mapping[int, StoreUnavailable]]:
-        return ({self._connection: range(len(wanted))} if wanted else {}), {}
+    ) -> tuple[Mapping[Connection, Sequence[int]], list[FinalResult]]:
+        return ({self._connection: range(len(wanted))} if wanted else {}), [None] * len(wanted)
 
     async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         if call.script and error_code(outcome) == "NOSCRIPT":

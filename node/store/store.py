@@ -1,7 +1,7 @@
 """`Store`, by which features call Redis. `single.py` and `cluster.py` are its two forms.
 
-    feature ── Store ─┬─ Connection ── Link                calls: one connection to each primary
-                   └─ WakeUps ── ServerFeed ── Link     subscriptions: another one
+    feature ── Store ─┬─ Connection ── Link             calls: one connection to each primary
+                      └─ WakeUps ── ServerFeed ── Link  subscriptions: another one
 
 All callers of a process share these connections; there is no pool. Every call ends within `timeout` seconds: with its
 reply, or with `StoreUnavailable` (nothing was written), `OutcomeUnknown` (it may have been) or `CommandFailed` (a bug).
@@ -61,7 +61,7 @@ class Store(ABC):
     async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
         slot, connection = self._route(step.keys[0])
-        call = self._call(step.script, step.keys, step.args, slot)
+        call = self._call(step.args, slot, step.script, step.keys)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
             return await self._retry(call, outcome, connection)
@@ -72,16 +72,15 @@ class Store(ABC):
         return _all(await self._run_each(steps))
 
     async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach.
-
-        Raises StoreUnavailable if all are, CommandFailed.
+        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach. Raises
+        CommandFailed.
         """
         return _reachable(await self._run_each(steps))
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         """Run one plain command, on the server of `key`, by default its first argument. It must not block."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
-        call = self._call(None, (), args, slot)
+        call = self._call(args, slot)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
             return await self._retry(call, outcome, connection)
@@ -96,9 +95,8 @@ class Store(ABC):
         return _all(await self._pipelined(list(many)))
 
     async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-        """`commands`, with the failure itself in the place of a reply of a server that is out of reach.
-
-        Raises StoreUnavailable if all are, CommandFailed.
+        """`commands`, with the failure itself in the place of a reply of a server that is out of reach. Raises
+        CommandFailed.
         """
         return _reachable(await self._pipelined(list(many)))
 
@@ -115,12 +113,12 @@ class Store(ABC):
             slot, connection = self._route(wanted.keys[0])
             if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
                 for source in wanted.script.sources().values():
-                    self._send(connection, None, (), ("SCRIPT", "LOAD", source), slot, ahead)
+                    self._send(connection, ("SCRIPT", "LOAD", source), slot, ahead)
                 connection.loaded.add(wanted.script.name)
-            self._send(connection, wanted.script, wanted.keys, wanted.args, slot, ahead)
+            self._send(connection, wanted.args, slot, ahead, wanted.script, wanted.keys)
         else:
             slot, connection = self._route(wanted[1])
-            self._send(connection, None, (), wanted, slot, ahead)
+            self._send(connection, wanted, slot, ahead)
 
     def before_sending(self, act: Callable[[], None]) -> None:
         """Call `act` once, before the next call is sent that anybody makes from now on. It has to send `ahead`."""
@@ -131,7 +129,7 @@ class Store(ABC):
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary, such as INFO or SCRIPT LOAD."""
         connections = self._connections()
-        calls = [self._call(None, (), args, 0) for _ in connections]
+        calls = [self._call(args, 0) for _ in connections]
         for connection, call in zip(connections, calls, strict=True):
             connection.submit(call)
         return [_reply(await call.outcome, call) for call in calls]
@@ -144,7 +142,7 @@ class Store(ABC):
         for connection in self._connections():
             cursor = b"0"
             while True:
-                call = self._call(None, (), ("SCAN", cursor, "MATCH", pattern, "COUNT", NAMES_AT_ONCE), 0)
+                call = self._call(("SCAN", cursor, "MATCH", pattern, "COUNT", NAMES_AT_ONCE), 0)
                 reply = _reply(await connection.submit(call), call)
                 cursor, found = cast("tuple[bytes, Sequence[bytes]]", reply)
                 yield [name.decode() for name in found]
@@ -197,9 +195,9 @@ class Store(ABC):
         for act in acts:
             act()
 
-    def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
+    def _call(self, args: Sequence[Arg], slot: int, script: Script | None = None, keys: Sequence[str] = ()) -> Call:
         self._admit(1)
-        return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
+        return Call(args, slot, self._loop.time() + self.timeout, self._loop.create_future(), script, keys)
 
     def _new_attempt(self, call: Call, **changes: int) -> Call:
         """Another attempt at `call`, with the same deadline."""
@@ -215,7 +213,7 @@ class Store(ABC):
         for step in steps:
             try:
                 slot, connection = self._route(step.keys[0])
-                call = self._call(step.script, step.keys, step.args, slot)
+                call = self._call(step.args, slot, step.script, step.keys)
             except StoreUnavailable as failure:
                 under_way.append(failure)
             else:
@@ -243,10 +241,7 @@ class Store(ABC):
 
     async def _pipelined(self, wanted: Sequence[Sequence[Arg]]) -> list[FinalResult]:
         """Run plain commands as one pipeline for each server."""
-        positions_at, failures = self._by_server(wanted)
-        results: list[FinalResult] = [None] * len(wanted)
-        for position, failure in failures.items():
-            results[position] = failure
+        positions_at, results = self._by_server(wanted)
         under_way: list[tuple[Pipeline, Connection, Sequence[int]]] = []
         for connection, positions in positions_at.items():
             try:
@@ -254,16 +249,16 @@ class Store(ABC):
             except StoreBusy as busy:  # what other servers have been sent is not lost with it
                 for position in positions:
                     results[position] = busy
-                continue
-            connection.submit(pipeline)
-            under_way.append((pipeline, connection, positions))
+            else:
+                connection.submit(pipeline)
+                under_way.append((pipeline, connection, positions))
         for pipeline, connection, positions in under_way:
             outcome = await pipeline.outcome
             replies = outcome if isinstance(outcome, list) else repeat(outcome)
             for position, reply in zip(positions, replies, strict=False):
                 if isinstance(reply, Exception):
                     slot, _ = self._route(wanted[position][1])
-                    call = Call(None, (), wanted[position], slot, pipeline.deadline, self._loop.create_future())
+                    call = Call(wanted[position], slot, pipeline.deadline, self._loop.create_future())
                     results[position] = await self._retry_result(call, reply, connection)
                 else:
                     results[position] = reply
@@ -271,39 +266,39 @@ class Store(ABC):
 
     def _by_server(
         self, wanted: Sequence[Sequence[Arg]]
-    ) -> tuple[Mapping[Connection, Sequence[int]], Mapping[int, StoreUnavailable]]:
-        """The positions of the commands that each server is sent, and why the others can be sent to none."""
+    ) -> tuple[Mapping[Connection, Sequence[int]], list[FinalResult]]:
+        """The positions of the commands that each server is sent; and the results, with why others are sent to none."""
         positions_at: dict[Connection, list[int]] = {}
-        failures: dict[int, StoreUnavailable] = {}
+        results: list[FinalResult] = [None] * len(wanted)
         for position, args in enumerate(wanted):
             try:
                 positions_at.setdefault(self._route(args[1])[1], []).append(position)
             except StoreUnavailable as unknown:
-                failures[position] = unknown
-        return positions_at, failures
+                results[position] = unknown
+        return positions_at, results
 
     def _pipeline(self, commands: Sequence[Sequence[Arg]]) -> Pipeline:
         self._admit(len(commands))
         deadline = self._loop.time() + self.timeout
-        return Pipeline(None, (), commands[0], 0, deadline, self._loop.create_future(), commands=commands)
+        return Pipeline(commands[0], 0, deadline, self._loop.create_future(), commands=commands)
 
     def _send(
         self,
         connection: Connection,
-        script: Script | None,
-        keys: Sequence[str],
         args: Sequence[Arg],
         slot: int,
         ahead: bool,
+        script: Script | None = None,
+        keys: Sequence[str] = (),
     ) -> None:
         self._admit(1)
         deadline = self._loop.time() + self.timeout
         failed = partial(self._retry_unawaited, connection)
         submit = connection.submit_ahead if ahead else connection.submit
-        submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
+        submit(Unawaited(args, slot, deadline, self._nobody, script, keys, failed=failed))
 
     def _retry_unawaited(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
-        call = Call(sent.script, sent.keys, sent.args, sent.slot, sent.deadline, self._loop.create_future())
+        call = Call(sent.args, sent.slot, sent.deadline, self._loop.create_future(), sent.script, sent.keys)
         task = self._loop.create_task(self._retry_and_log(call, failure, connection))
         self._retrying.add(task)
         task.add_done_callback(self._retrying.discard)
@@ -340,9 +335,8 @@ def _all(results: list[FinalResult]) -> list[RedisReply]:
 
 
 def _reachable(results: list[FinalResult]) -> list[RedisReply | StoreUnavailable]:
-    """The replies, and the failures of servers out of reach. Raises CommandFailed, or the first failure of all."""
-    failures = [result for result in results if isinstance(result, Exception)]
-    for failure in failures:
-        if isinstance(failure, CommandFailed) or len(failures) == len(results):
-            raise failure
+    """The replies, and the failures of servers out of reach. Raises CommandFailed."""
+    for result in results:
+        if isinstance(result, CommandFailed):
+            raise result
     return cast("list[RedisReply | StoreUnavailable]", results)

@@ -152,12 +152,8 @@ class ServerFeed(ReconnectingLink):
 
     USE = "wake-ups"
 
-    def __init__(
-        self, server: ServerAddress, access: Access, timeout: float, stats: Stats, on_moved: Callable[[], None]
-    ) -> None:
-        """`on_moved` is called when the server says that a channel is not published there (any more)."""
+    def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
         self.channels: dict[bytes, Channel] = {}
-        self._on_moved = on_moved
         self._pinged_at = 0.0
         """Loop time of the last PING."""
         self._unanswered = 0
@@ -208,7 +204,7 @@ class ServerFeed(ReconnectingLink):
 
     def _deliver(self, reply: RedisReply | ReplyError) -> None:
         if isinstance(reply, ReplyError):
-            self._on_moved()  # MOVED or CLUSTERDOWN; the upkeep subscribes again, where the map of slots then says
+            self.on_change()  # MOVED or CLUSTERDOWN; the upkeep subscribes again, where the map of slots then says
         if not isinstance(reply, list) or len(reply) < 3:
             return
         kind, name, content = reply
@@ -221,7 +217,7 @@ class ServerFeed(ReconnectingLink):
             channel.confirm()
         elif kind == b"sunsubscribe" and channel.subscribed.is_set():  # by the server: the slot has moved away
             channel.interrupt()
-            self._on_moved()
+            self.on_change()
 
 
 class WakeUps:
@@ -289,7 +285,7 @@ class WakeUps:
             return
         feed = self._feeds.get(server)
         if feed is None:
-            feed = self._feeds[server] = ServerFeed(server, self._access, self._timeout, self._stats, self._on_stale)
+            feed = self._feeds[server] = ServerFeed(server, self._access, self._timeout, self._stats)
             feed.on_change = self._on_stale
         if channel.feed is not feed:
             if channel.feed:

@@ -21,9 +21,9 @@ from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey, Once, partition_for_new
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.lists import put_until_current
-from node.store.replay import FirstUse
+from node.store.replay import FirstUse, partition_for_new
 from node.store.search_keys import TASK_KEYS
 from node.store.steps import Step
 from node.store.unreadable import read_each

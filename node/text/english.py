@@ -11,7 +11,7 @@ from itertools import chain
 
 from node.common.counters import VERDICTS
 from node.text import sampling
-from node.text.lexicon import foreign_words
+from node.text.lexicon import foreign_parts
 from node.text.sampling import SAMPLES, excerpt_of, samples_of
 from node.text.scripts import share_of_others
 from node.text.verdict import (
@@ -25,7 +25,7 @@ from node.text.verdict import (
     size_of,
 )
 from node.text.windows import WINDOW_CHARACTERS, clean, windows
-from node.text.word_evidence import ENGLISH_TOKENS, MAX_READ_ALONE, MIN_PART_LETTERS, is_plain
+from node.text.word_evidence import ENGLISH_TOKENS, MAX_READ_ALONE, is_plain
 
 FOREIGN_WINDOWS_SHARE = 0.20
 """A text fails if this share of its words is in failing windows: more than a quotation."""
@@ -54,7 +54,7 @@ def preload(secret: str = "") -> None:
     Processes with the same `secret` give the same verdict on every text.
     """
     sampling.use_secret(secret)
-    foreign_words(MIN_PART_LETTERS)
+    foreign_parts()
     detector()
 
 

@@ -14,6 +14,9 @@ AMBIGUOUS = -1
 FOREIGN = -4
 """A frequent word of another language, and no English word."""
 
+MIN_PART_LETTERS = 3
+"""Letters of the shortest part of an identifier that counts as a foreign word: shorter ones are also codes (`de`)."""
+
 WORDS = Path(__file__).with_name("lexicon.tsv.gz")
 POINTS = {"E": ENGLISH, "A": AMBIGUOUS, "X": FOREIGN}
 
@@ -29,6 +32,6 @@ def lexicon() -> dict[str, int]:
 
 
 @cache
-def foreign_words(min_letters: int) -> frozenset[str]:
-    """The frequent words of other languages with at least `min_letters` letters, as a set for many look-ups."""
-    return frozenset(word for word, points in lexicon().items() if points == FOREIGN and len(word) >= min_letters)
+def foreign_parts() -> frozenset[str]:
+    """The frequent words of other languages that count as parts of identifiers, as a set for many look-ups."""
+    return frozenset(word for word, points in lexicon().items() if points == FOREIGN and len(word) >= MIN_PART_LETTERS)

@@ -66,18 +66,6 @@ def mixes_alphabets(name: str) -> bool:
     return any(map(_is_mixed, words)) or (any(map(_TWINS.fullmatch, words)) and any(map(_LATIN.search, words)))
 
 
-def _is_mixed(word: str) -> bool:
-    return sum(alphabet.search(word) is not None for alphabet in _ALPHABETS) > 1
-
-
-def _mixed(field: str) -> Invalid:
-    return Invalid.field(
-        "body",
-        field,
-        msg="must not mix alphabets that look alike, such as Latin and Cyrillic: write each word in its own",
-    )
-
-
 def require_text(field: str, value: str) -> None:
     """Raise Invalid for a text without anything to read."""
     if not value.strip():
@@ -88,3 +76,15 @@ def require_english(field: str, value: str) -> None:
     """Raise Refused `language.not_english` for a text that is not English."""
     if not is_english(value):
         raise Refused("language.not_english", field=field)
+
+
+def _is_mixed(word: str) -> bool:
+    return sum(alphabet.search(word) is not None for alphabet in _ALPHABETS) > 1
+
+
+def _mixed(field: str) -> Invalid:
+    return Invalid.field(
+        "body",
+        field,
+        msg="must not mix alphabets that look alike, such as Latin and Cyrillic: write each word in its own",
+    )

@@ -253,15 +253,15 @@ class _Whole(NamedTuple):
 
 def _asked(chunk: str) -> tuple[list[str], list[_Whole]]:
     """The terms of an identifier of a query that are counted, and the ways to write it as a whole."""
-    if chunk.isalnum():
-        terms = list(_terms([chunk]))
-        joined = _joined([chunk]) if len(chunk) <= MAX_TERM_CHARACTERS else ""
-        return terms, [_Whole(joined, terms)] if joined else []
-    if len(chunk) > MAX_TERM_CHARACTERS or not _JOINT.search(chunk):
-        return list(_terms([chunk])), []
-    versions = _VERSION.findall(chunk)
     terms = list(_terms([chunk]))
-    if versions:
+    if len(chunk) > MAX_TERM_CHARACTERS:
+        return terms, []
+    if chunk.isalnum():
+        joined = _joined([chunk])
+        return terms, [_Whole(joined, terms)] if joined else []
+    if not _JOINT.search(chunk):
+        return terms, []
+    if versions := _VERSION.findall(chunk):
         names = [_name_of(letters) for letters, _ in versions]
         numbers = [version.replace(".", "") for _, version in versions]
         terms = [*_terms(_PART.findall(_VERSION.sub(" ", chunk))), *filter(None, names), *numbers]

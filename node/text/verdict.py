@@ -87,7 +87,7 @@ def is_clear_around_quotations(text: str) -> bool:
     """
     text, lines = without_quoted_lines(text)
     text = clean(text)
-    apart = set_apart(text, []) if opens_few(text) else None
+    apart = set_apart(text, words=[]) if opens_few(text) else None  # no words: names of languages stay
     if not lines and apart is None:
         return False
     carrier, quoted = apart or (text, "")
@@ -151,18 +151,6 @@ def margin_of(evidence: Evidence) -> float:
     return evidence.level - threshold
 
 
-def second_opinion(words: list[str]) -> float:
-    """What cld3 adds to the margin of these words: 0, or down to -SURE."""
-    detection = detector().FindLanguage(ANCHOR + " ".join(words))
-    if detection.language == "en":
-        return 0.0 if detection.probability >= 0.90 else -1.0
-    return -SURE if detection.probability >= 0.70 else -1.0
-
-
-def _letters_of(quoted: str) -> int:
-    return sum(map(str.isalpha, quoted)) + sum(letter >= DENSE_SCRIPTS for letter in quoted)
-
-
 @cache
 def detector() -> Detector:
     """cld3, which the first call loads."""
@@ -170,6 +158,14 @@ def detector() -> Detector:
 
     untyped = cast("Any", gcld3)
     return untyped.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES)
+
+
+def second_opinion(words: list[str]) -> float:
+    """What cld3 adds to the margin of these words: 0, or down to -SURE."""
+    detection = detector().FindLanguage(ANCHOR + " ".join(words))
+    if detection.language == "en":
+        return 0.0 if detection.probability >= 0.90 else -1.0
+    return -SURE if detection.probability >= 0.70 else -1.0
 
 
 def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> LanguageVerdict | None:
@@ -190,3 +186,7 @@ def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> L
     elif evidence.has_foreign and margin_of(evidence) < -SURE:
         return min(margin, margin_of(evidence)), words, 0.0
     return None
+
+
+def _letters_of(quoted: str) -> int:
+    return sum(map(str.isalpha, quoted)) + sum(letter >= DENSE_SCRIPTS for letter in quoted)

@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from node.text.lexicon import ENGLISH, FOREIGN, foreign_words, lexicon
+from node.text.lexicon import ENGLISH, FOREIGN, MIN_PART_LETTERS, foreign_parts, lexicon
 from node.text.word_forms import is_formed
 
 UNKNOWN, UNKNOWN_ACCENTED = -3.0, float(FOREIGN)
@@ -47,8 +47,6 @@ Names with fewer words around them may be the title of a foreign text."""
 
 MIN_FOREIGN_PARTS = 2
 """This many foreign words as parts of identifiers make a window without words foreign, if fewer are English."""
-MIN_PART_LETTERS = 3
-"""Shorter parts are also codes (`de`, `en`)."""
 
 MAX_TOKENS = 8_192
 """Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
@@ -391,7 +389,7 @@ def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:
     names = [token for token in tokens if len(token) > MIN_PART_LETTERS and not _NO_NAME.search(token)]
     if names:
         parts = " ".join(names).lower().encode().translate(_PART_JOINTS).decode().split()
-        if not foreign_words(MIN_PART_LETTERS).isdisjoint(parts):
+        if not foreign_parts().isdisjoint(parts):
             parts = [part for part in parts if len(part) >= MIN_PART_LETTERS]
             found = [*map(known.get, parts)]
             foreign = found.count(FOREIGN)

@@ -218,6 +218,14 @@ async def test_calls_while_the_server_is_frozen_are_all_settled_and_told_whether
     assert await served(store) == b"served"
 
 
+async def test_a_call_that_a_connected_server_takes_too_late_is_told_so(store: Store) -> None:
+    [connection] = store._connections()  # pyright: ignore[reportPrivateUsage]
+    assert connection._link  # pyright: ignore[reportPrivateUsage]
+    connection._link.pause_writing()  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(StoreUnavailable, match="does not take what it is sent"):  # it said "connecting to Redis"
+        await store.command("PING")
+
+
 async def test_a_write_whose_answer_is_lost_is_never_repeated(redis_server: RedisServer, open_store: Opener) -> None:
     async with Proxy(redis_server) as network:
         store = await open_store(network.url)

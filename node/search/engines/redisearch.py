@@ -45,7 +45,7 @@ class QueryEngine:
     async def ensure_terms(self) -> None:
         """Make the indexes of terms, unless they are there. Redis then indexes the documents that there are already."""
         schema = ("SCHEMA", "terms", "TEXT", "NOSTEM")
-        for name, prefix in ((self._terms, self._keys.docs), (self._reply_terms, self._keys.reply_doc_prefix)):
+        for name, prefix in ((self._terms, self._keys.doc_prefix), (self._reply_terms, self._keys.reply_doc_prefix)):
             await self._create(name, "ON", "HASH", "PREFIX", 1, prefix, "STOPWORDS", 0, *_BARE, *schema)
 
     async def ensure_vectors(self, version: IndexVersion) -> None:

@@ -190,10 +190,11 @@ class Documents:
             [vector_move(source=aside(version, *each), target=vector(version, *each), life=0) for each in passages],
         )
 
-    async def passages(self, version: str, entity_ids: Sequence[str]) -> list[set[str]]:
-        """The passages of each of the entities that have a vector."""
+    async def passages(self, version: str, entity_ids: Collection[str]) -> dict[str, set[str]]:
+        """By entity, the passages that have a vector."""
         found = await bulk(self._store, [("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
-        return [{name.decode() for name in names} for names in cast("list[list[bytes]]", found)]
+        named = zip(entity_ids, cast("list[list[bytes]]", found), strict=True)
+        return {each: {name.decode() for name in names} for each, names in named}
 
     async def newer(self, entity_id: str, seq: int) -> set[str]:
         """Names of the passages of the replies after that one, whether or not they have a vector yet; of no more
@@ -258,7 +259,7 @@ class Documents:
 
     async def remove_all_vectors(self, version: str, entity_ids: Sequence[str]) -> None:
         """Remove the vectors of entities."""
-        await self.remove_vectors(version, dict(zip(entity_ids, await self.passages(version, entity_ids), strict=True)))
+        await self.remove_vectors(version, await self.passages(version, entity_ids))
 
     async def remove_version(self, version: str) -> None:
         """Remove all vectors of a version, also those of entities that are in no list any more but not yet removed from
@@ -274,9 +275,8 @@ class Documents:
         found: list[str] = []
         replies = await bulk(self._store, [("SMEMBERS", self._keys.reply_docs(each)) for each in entity_ids])
         passages = await self.passages(version, entity_ids)
-        for each, doc, numbers, names in zip(
-            entity_ids, docs, cast("list[list[bytes]]", replies), passages, strict=True
-        ):
+        for each, doc, numbers in zip(entity_ids, docs, cast("list[list[bytes]]", replies), strict=True):
+            names = passages[each]
             bare = set(map(int, numbers)) - {seq_and_piece(name)[0] for name in names}
             if not (doc and names) or (bare and not names >= kept(names | await self._named(each, bare))):
                 found.append(each)
@@ -292,8 +292,8 @@ class Documents:
     async def _put_aside(self, version: str, entity_id: str) -> None:
         """Take the vectors of an entity out of an index, to be brought back within ASIDE_MS."""
         vector, aside = self._keys.vector, self._keys.aside
-        [names] = await self.passages(version, [entity_id])
-        passages = [(version, entity_id, name) for name in names]
+        found = await self.passages(version, [entity_id])
+        passages = [(version, entity_id, name) for name in found[entity_id]]
         await bulk_steps(
             self._store,
             [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],

@@ -189,7 +189,7 @@ class Indexer:
 
     async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, EntityWork]) -> None:
         """Add the vectors that an index version lacks, and remove those that it should not have."""
-        had = dict(zip(works, await self._documents.passages(version.name, list(works)), strict=True))
+        had = await self._documents.passages(version.name, works)
         if self._corpus.returning:
             await self._documents.bring_back(version.name, [(each, name) for each in works for name in had[each]])
         wanted = {each: await self._wanted(each, work, had[each]) for each, work in works.items()}
@@ -219,7 +219,7 @@ class Indexer:
         """
         seen = {each: work.texts.keys() | had[each] for each, work in works.items()}
         while True:
-            now = dict(zip(works, await self._documents.passages(version, list(works)), strict=True))
+            now = await self._documents.passages(version, works)
             surplus = {
                 each: now[each] - await self._fitting(each, work, now[each] | work.texts.keys())
                 for each, work in works.items()

@@ -136,18 +136,16 @@ async def read_documents(
     First the names of all documents and vectors are read, then these. Raises StoreUnavailable.
     """
     name, scalar = (version.name, version.scalar) if version else ("", "float32")
-    passages = await store.documents.passages(name, list(changed))
+    passages = await store.documents.passages(name, changed)
     numbers = await bulk(store.searched, [("SMEMBERS", store.keys.reply_docs(entity_id)) for entity_id in changed])
     reply_marks = cast(
         "list[bytes]", await bulk(store.searched, (marks_of_replies(store.keys, each) for each in changed))
     )
     named: dict[PostRef, list[str]] = {}
-    for (entity_id, seqs), replies, names in zip(
-        changed.items(), cast("list[list[bytes]]", numbers), passages, strict=True
-    ):
+    for (entity_id, seqs), replies in zip(changed.items(), cast("list[list[bytes]]", numbers), strict=True):
         every = (OWN, *map(int, replies))
         named |= {PostRef(entity_id, seq): [] for seq in (every if EVERY in seqs else seqs)}
-        for passage in names:
+        for passage in passages[entity_id]:
             named.get(PostRef(entity_id, seq_and_piece(passage)[0]), []).append(passage)
     texts = await bulk(store.searched, [("HMGET", doc_of(store.keys, ref), "terms", "marks") for ref in named])
     vectors = await store.documents.vectors(

@@ -5,7 +5,7 @@ from typing import cast
 
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable
-from node.store.lists import ListedEntities
+from node.store.lists import UNREACHABLE, ListedEntities
 
 _CHANGES = (
     *("offered", "claimed", "released", "completed", "canceled", "failed", "retried", "expired"),
@@ -43,7 +43,7 @@ class OfferReader(ListedEntities):
 
 def _post(reply: RedisReply | StoreUnavailable, seq: int) -> tuple[str, str, str]:
     if isinstance(reply, StoreUnavailable):
-        return "unreachable", "", ""
+        return UNREACHABLE, "", ""
     kind, status, title, text = cast("list[bytes | None]", reply)
     return _status(kind, status), "" if seq else (title or b"").decode(), "" if seq else (text or b"").decode()
 
