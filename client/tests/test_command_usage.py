@@ -127,6 +127,7 @@ def test_an_address_that_breaks_what_it_is_written_into_is_none(capsys: pytest.C
         (("artifact", "get", "id"), b'{"filename":5}', ""),
         (("send", "Hello there"), b'{"post_url":5}', ""),
         (("doctor",), b'{"status":"ok","memory":"ok","disk":"ok","version":"1"}', "Date: the day before"),
+        (("doctor",), b'{"status":"ok","memory":"ok","disk":"ok","version":"1"}', f"Date: 1 Jan {10**20} 00:00:00"),
     ],
 )
 async def test_an_answer_that_is_not_like_that_of_a_node_is_no_traceback(

@@ -209,6 +209,7 @@ def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:
 LATER = Answer(429, {"retry-after": "7"}, b"")
 TRIES = 3
 BROKEN = Answer(500, {"retry-after": "²"}, b"")  # no number
+TOO_FAR = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"
 LED = Answer(307, {"location": "http://s3.example/1"}, b"")
 BYTES = Answer(200, {}, DATA)
 
@@ -233,7 +234,7 @@ def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
 
 
 class Torn(Prepared):
-    """The third answer is longer than it should be, and breaks off."""
+    """The third answer is longer than the bytes, and breaks off."""
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         answer, pieces = super().open(request)
@@ -248,8 +249,16 @@ class Torn(Prepared):
     is_read = False
 
 
+@pytest.mark.parametrize("said", [{"retry-after": TOO_FAR}, {"ratelimit": f'"relay";r={"9" * 5000};t=1'}])
+def test_a_number_that_nobody_can_have_meant_is_ignored(clock: Clock, said: dict[str, str]) -> None:
+    with Relay(NODE, transport=Prepared(Answer(503, said, b""), thread("open", 0))) as relay:
+        assert relay.board.get("1")["status"] == "open"
+    assert len(clock.pauses) == 1
+
+
 def test_nothing_is_left_of_a_download_that_broke_off(clock: Clock) -> None:
-    with Relay(NODE, transport=Torn(manifest("available"), LED, BYTES, LED, BYTES)) as relay:
+    longer = manifest("available") | {"byte_size": 2 * len(DATA)}
+    with Relay(NODE, transport=Torn(longer, LED, BYTES, LED, BYTES)) as relay:
         assert relay.artifacts.download_bytes("1") == DATA
 
 
@@ -267,6 +276,23 @@ def test_other_bytes_than_those_of_the_manifest_are_refused(tmp_path: Path) -> N
     with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
         relay.artifacts.download_bytes("1")
     with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
+        relay.artifacts.download("1", tmp_path / "people.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Endless(Prepared):
+    """Its bytes never end."""
+
+    def open(self, request: Send) -> tuple[Answer, Pieces]:
+        return super().open(request)[0], self
+
+    def read(self) -> bytes:
+        return DATA
+
+
+def test_a_download_is_given_up_where_its_manifest_ends(tmp_path: Path) -> None:
+    """It went on until the disk was full."""
+    with Relay(NODE, transport=Endless(manifest("available"), LED, BYTES)) as relay, pytest.raises(DigestMismatch):
         relay.artifacts.download("1", tmp_path / "people.csv")
     assert list(tmp_path.iterdir()) == []
 
