@@ -1,5 +1,6 @@
 """Procedures and iterations with answers that a real node seldom gives: transports here have them prepared."""
 
+import gc
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from relay_client import (
 from relay_client.resource import Procedure, Resource, Sync
 from relay_client.steps import Answer, NoAnswer, Send, Steps
 from relay_client.transport import Pieces
+from relay_client.worker import Worker
 
 NODE = "http://node.example"
 LOST = NoAnswer("reset", unsent=False)
@@ -359,6 +361,19 @@ def test_a_node_that_is_away_is_waited_for_no_longer_than_asked(clock: Clock) ->
         with pytest.raises(DeadlineExceeded):
             relay.tasks.result("1", within=3.0)
     assert clock.pauses == [3.0]
+
+
+async def test_a_claim_that_is_not_like_that_of_a_node_leaves_no_renewal_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The failure of that was logged as one that nobody had asked about."""
+    node = Prepared({"id": "1", "claim_token": "token", "lease_seconds": ["a minute"]}, {})
+    async with AsyncRelay(NODE, transport=AsyncPrepared(node)) as relay:
+        with pytest.raises(TypeError):
+            await Worker(len, "reader", ()).serve(relay)
+    gc.collect()
+    assert not caplog.records
+    assert [urlsplit(request.url).path for request in node.requests][1:] == ["/api/v1/tasks/1/release"]
 
 
 class Silent(Resource[Sync]):
