@@ -7,6 +7,9 @@ import sys
 
 from node.common.unused_package import as_if_not_installed
 
+INTERRUPTED = 130
+"""Exit status of a command that SIGINT has ended; shells use the same."""
+
 GC_THRESHOLDS = (50_000, 20, 50)
 """Much higher than Python's, so that the cyclic garbage collector runs rarely: imports and requests make many objects
 and hardly any cycles."""
@@ -16,11 +19,14 @@ def main() -> int:
     """Run the command line and return the exit status."""
     _open_standard_streams()
     gc.set_threshold(*GC_THRESHOLDS)
-    with as_if_not_installed("rich"):  # Litestar brings it, and structlog would show tracebacks in colours; we log JSON
-        importlib.import_module("structlog")
-    from node import cli  # noqa: PLC0415 - with Python's thresholds, this import would take a tenth longer
+    try:
+        with as_if_not_installed("rich"):  # Litestar has it, and structlog would show tracebacks with it; we log JSON
+            importlib.import_module("structlog")
+        from node import cli  # noqa: PLC0415 - with Python's thresholds, this import would take a tenth longer
 
-    return cli.main()
+        return cli.main()
+    except KeyboardInterrupt:  # serve, web and worker handle SIGINT themselves, once they are imported
+        return INTERRUPTED
 
 
 def _open_standard_streams() -> None:

@@ -43,9 +43,6 @@ TOOLS = (
 """The other modules with commands, in the order of --help. They are not imported to run a node, so that it starts
 faster."""
 
-INTERRUPTED = 130
-"""Exit status of a command that SIGINT has ended; shells use the same."""
-
 
 def register(commands: Commands) -> None:
     """Add the commands that run a node and look at it."""
@@ -96,8 +93,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process.stop_writing()
         print(f"relay-node: the output cannot be written: {error.strerror}", file=sys.stderr)
         return os.EX_TEMPFAIL
-    except KeyboardInterrupt:  # serve, web and worker handle SIGINT themselves
-        return INTERRUPTED
     return status
 
 

@@ -87,6 +87,23 @@ def test_a_command_that_is_interrupted_ends_without_a_word() -> None:
     assert (asking.returncode, said) == (130, "")
 
 
+def test_a_command_that_is_interrupted_while_it_is_imported_ends_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "structlog.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "node", "serve"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as importing:
+        assert importing.stdout
+        assert importing.stdout.readline() == "importing\n"
+        importing.send_signal(signal.SIGINT)
+        said = importing.communicate(timeout=PATIENCE)[1]
+    assert (importing.returncode, said) == (130, "")
+
+
 def test_config_prints_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

@@ -220,7 +220,8 @@ def _fetch(
         began = clock()
         try:
             answer: Answer = yield Send("GET", url, {}, timeout=STALLED, is_stream=True)
-            while answer.status == 200 and (piece := (yield Read())):
+            # What is longer than its manifest says is read no further: it might have no end.
+            while answer.status == 200 and file.tell() <= manifest["byte_size"] and (piece := (yield Read())):
                 yield Do(partial(_keep, piece, digest.update, file))
                 if progress:
                     yield Do(partial(progress, file.tell(), manifest["byte_size"]), blocks=False)

@@ -198,7 +198,7 @@ class Tries:
         yield Sleep(seconds)
 
 
-_LEFT = re.compile(r";r=(\d+);t=(\d+)")
+_LEFT = re.compile(r";r=(\d{1,9});t=(\d{1,9})")
 
 
 _PORTS = {"http": ":80", "https": ":443"}
@@ -247,5 +247,5 @@ def _retry_after(answer: Answer) -> float:
     try:
         until, now = parsedate_to_datetime(said), parsedate_to_datetime(answer.headers.get("date", ""))
         return max((until - now).total_seconds(), 0.0)
-    except (TypeError, ValueError):  # TypeError: one of the two has no time zone
+    except (TypeError, ValueError, OverflowError):  # TypeError: one of the two has no time zone
         return 0.0

@@ -200,8 +200,8 @@ class Worker:
 
     async def _work_on(self, relay: AsyncRelay, task: ClaimedTask) -> CompletedTask | None:
         """Run the function, and deliver what it returns, unless the claim is lost. None if no result was delivered."""
-        renewing = asyncio.ensure_future(renew(relay, task))
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
+        renewing = asyncio.ensure_future(renew(relay, task))
         try:
             result = await self._call(task)
         except TaskReleased:

@@ -127,6 +127,7 @@ def test_an_address_that_breaks_what_it_is_written_into_is_none(capsys: pytest.C
         (("artifact", "get", "id"), b'{"filename":5}', ""),
         (("send", "Hello there"), b'{"post_url":5}', ""),
         (("doctor",), b'{"status":"ok","memory":"ok","disk":"ok","version":"1"}', "Date: the day before"),
+        (("doctor",), b'{"status":"ok","memory":"ok","disk":"ok","version":"1"}', f"Date: 1 Jan {10**20} 00:00:00"),
     ],
 )
 async def test_an_answer_that_is_not_like_that_of_a_node_is_no_traceback(
@@ -142,3 +143,12 @@ def test_what_a_program_writes_and_is_no_json_is_text(output: str) -> None:
     """It failed the attempt, and what was nested too deep also wrote a traceback."""
     assert result_of(output) == output
     assert result_of('{"pears":[3,1e9]}') == {"pears": [3, 1e9]}
+
+
+def test_what_a_node_said_cannot_control_the_terminal_through_the_log() -> None:
+    """A worker logs why its claim is lost, in the words of the node."""
+    program = "from relay_client.command.output import prepare; import logging; prepare(); "
+    program += "logging.getLogger('relay_client.worker').warning('lost: %s', 'red \\x1b[31m, \\u202eback')"
+    search = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    ran = subprocess.run([sys.executable, "-c", program], env=search, capture_output=True, check=True)
+    assert ran.stderr == b"lost: red [31m, back\n"

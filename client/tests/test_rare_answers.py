@@ -1,5 +1,6 @@
 """Procedures and iterations with answers that a real node seldom gives: transports here have them prepared."""
 
+import gc
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from relay_client import (
 from relay_client.resource import Procedure, Resource, Sync
 from relay_client.steps import Answer, NoAnswer, Send, Steps
 from relay_client.transport import Pieces
+from relay_client.worker import Worker
 
 NODE = "http://node.example"
 LOST = NoAnswer("reset", unsent=False)
@@ -209,6 +211,7 @@ def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:
 LATER = Answer(429, {"retry-after": "7"}, b"")
 TRIES = 3
 BROKEN = Answer(500, {"retry-after": "²"}, b"")  # no number
+TOO_FAR = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"
 LED = Answer(307, {"location": "http://s3.example/1"}, b"")
 BYTES = Answer(200, {}, DATA)
 
@@ -233,7 +236,7 @@ def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
 
 
 class Torn(Prepared):
-    """The third answer is longer than it should be, and breaks off."""
+    """The third answer is longer than the bytes, and breaks off."""
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         answer, pieces = super().open(request)
@@ -248,8 +251,16 @@ class Torn(Prepared):
     is_read = False
 
 
+@pytest.mark.parametrize("said", [{"retry-after": TOO_FAR}, {"ratelimit": f'"relay";r={"9" * 5000};t=1'}])
+def test_a_number_that_nobody_can_have_meant_is_ignored(clock: Clock, said: dict[str, str]) -> None:
+    with Relay(NODE, transport=Prepared(Answer(503, said, b""), thread("open", 0))) as relay:
+        assert relay.board.get("1")["status"] == "open"
+    assert len(clock.pauses) == 1
+
+
 def test_nothing_is_left_of_a_download_that_broke_off(clock: Clock) -> None:
-    with Relay(NODE, transport=Torn(manifest("available"), LED, BYTES, LED, BYTES)) as relay:
+    longer = manifest("available") | {"byte_size": 2 * len(DATA)}
+    with Relay(NODE, transport=Torn(longer, LED, BYTES, LED, BYTES)) as relay:
         assert relay.artifacts.download_bytes("1") == DATA
 
 
@@ -267,6 +278,23 @@ def test_other_bytes_than_those_of_the_manifest_are_refused(tmp_path: Path) -> N
     with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
         relay.artifacts.download_bytes("1")
     with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
+        relay.artifacts.download("1", tmp_path / "people.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Endless(Prepared):
+    """Its bytes never end."""
+
+    def open(self, request: Send) -> tuple[Answer, Pieces]:
+        return super().open(request)[0], self
+
+    def read(self) -> bytes:
+        return DATA
+
+
+def test_a_download_is_given_up_where_its_manifest_ends(tmp_path: Path) -> None:
+    """It went on until the disk was full."""
+    with Relay(NODE, transport=Endless(manifest("available"), LED, BYTES)) as relay, pytest.raises(DigestMismatch):
         relay.artifacts.download("1", tmp_path / "people.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -333,6 +361,19 @@ def test_a_node_that_is_away_is_waited_for_no_longer_than_asked(clock: Clock) ->
         with pytest.raises(DeadlineExceeded):
             relay.tasks.result("1", within=3.0)
     assert clock.pauses == [3.0]
+
+
+async def test_a_claim_that_is_not_like_that_of_a_node_leaves_no_renewal_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The failure of that was logged as one that nobody had asked about."""
+    node = Prepared({"id": "1", "claim_token": "token", "lease_seconds": ["a minute"]}, {})
+    async with AsyncRelay(NODE, transport=AsyncPrepared(node)) as relay:
+        with pytest.raises(TypeError):
+            await Worker(len, "reader", ()).serve(relay)
+    gc.collect()
+    assert not caplog.records
+    assert [urlsplit(request.url).path for request in node.requests][1:] == ["/api/v1/tasks/1/release"]
 
 
 class Silent(Resource[Sync]):

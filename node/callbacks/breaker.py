@@ -215,9 +215,7 @@ class Breaker:
 
         Raises StoreUnavailable.
         """
-        milliseconds = min(round(seconds * 1000), MAX_OPEN_MS)
-        if milliseconds > 0:
-            await self._store.run(callback_pause(open=circuit.open, pause=milliseconds))
+        await self._store.run(callback_pause(open=circuit.open, pause=min(round(seconds * 1000), MAX_OPEN_MS)))
 
     async def note(self, target: Target, requester: Requester, result: AttemptResult, *, works: bool) -> None:
         """Note how a call of a URL ended; the guard does so for the address. Raises StoreUnavailable.

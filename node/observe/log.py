@@ -5,6 +5,7 @@ line, tracebacks come without the values of variables and without what an except
 Lines that belong to a request have its id, from `REQUEST_ID`.
 """
 
+import json
 import logging
 import logging.config
 import os
@@ -149,4 +150,7 @@ def _cut(value: Any) -> Any:
 
 
 def _dumps(event: EventDict, **_: object) -> str:
-    return orjson.dumps(event, default=str).decode()
+    try:
+        return orjson.dumps(event, default=str).decode()
+    except TypeError:  # a text has lone surrogates, as the name of a file that is not UTF-8
+        return json.dumps(event, default=str)

@@ -39,8 +39,12 @@ def check_paths(settings: Settings) -> None:
         "RELAY_EMBEDDING_MODEL": model if os.sep in model else "",
     }
     for name, path in paths.items():
+        where = Path(path or ".").absolute()
         try:
-            Path(path or ".").stat()
+            str(where).encode()
+            where.stat()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{name}: {where} is not UTF-8; choose another") from error
         except (FileNotFoundError, NotADirectoryError, PermissionError):  # each use says what it needs
             pass
         except (OSError, ValueError) as error:

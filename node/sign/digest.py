@@ -61,7 +61,7 @@ def read_sha256(text: str) -> bytes:
     """
     padding = "=" * (-len(text) % 4)
     try:
-        digest = bytes.fromhex(text) if len(text) == _HEX_SHA256 else b64decode(text + padding, validate=True)
+        digest = bytes.fromhex(text) if len(text) == _HEX_SHA256 else b64decode(text + padding)
     except ValueError:
         digest = b""
     if len(digest) != KNOWN["sha-256"] or not _is_spelling_of(text, digest):
@@ -70,6 +70,6 @@ def read_sha256(text: str) -> bytes:
 
 
 def _is_spelling_of(text: str, digest: bytes) -> bool:
-    """Whether `text` spells the digest exactly: the decoders also accept white space and stray trailing bits."""
+    """Whether `text` spells the digest exactly: the decoders pass over what is no digit, and stray bits."""
     padded = b64encode(digest).decode()
     return text.lower() == digest.hex() or text in (padded, padded.rstrip("="))

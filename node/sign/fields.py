@@ -5,11 +5,11 @@
 """
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import http_sf
 import msgspec
-from http_sf.types import BareItemType, InnerListType, ItemType
+from http_sf.types import BareItemType, DictionaryType, InnerListType, ItemType
 
 MAX_FIELD = 4096  # bytes of one field, all of its lines together
 MAX_LABELS = 4  # signatures in one request
@@ -126,9 +126,7 @@ def dictionary(name: str, field: bytes) -> Members:
     if len(field) > MAX_FIELD:
         raise Malformed(f"{name} is longer than {MAX_FIELD} bytes")
     try:
-        parsed = http_sf.parse(field, tltype="dictionary", on_duplicate_key=refuse_duplicate)
+        parsed = cast("DictionaryType", http_sf.parse(field, tltype="dictionary", on_duplicate_key=refuse_duplicate))
     except http_sf.StructuredFieldError as error:
         raise Malformed(f"{name} is not a structured dictionary: {error}") from error
-    if not isinstance(parsed, dict):
-        raise Malformed(f"{name} is not a structured dictionary")
     return {label: member if isinstance(member, tuple) else (member, {}) for label, member in parsed.items()}

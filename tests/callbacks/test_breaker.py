@@ -1,9 +1,11 @@
 """Circuit breakers and rates of callbacks as all workers see them, on a real Redis (DESIGN 8)."""
 
+from typing import cast
+
 import pytest
 
 from node.callbacks.attempt import Later
-from node.callbacks.breaker import FIRST_OPEN_MS, MAX_OPEN_MS, PROBE_MS, Breaker, Circuit
+from node.callbacks.breaker import FIRST_OPEN_MS, MAX_OPEN_MS, PROBE_MS, Admitted, Breaker, Circuit
 from node.callbacks.owners import Requester, publisher_of, site_part
 from node.config import Limit
 from node.share.site import SITE_SHARE
@@ -97,6 +99,16 @@ async def test_where_calls_are_not_limited_clients_are_not_either(node: NodeUnde
     breaker = Breaker(node.store, UNLIMITED, Limit(1, 60))
     for _ in range(2):
         assert not isinstance(await breaker.allow(SOMEBODY), Later)
+
+
+async def test_where_clients_are_not_limited_what_is_not_made_is_given_back_to_the_host_alone(
+    node: NodeUnderTest,
+) -> None:
+    breaker = Breaker(node.store, Limit(1, 60))
+    for _ in range(2):
+        admitted = [await breaker.allow(SOMEBODY), await breaker.admit(CIRCUIT, SOMEBODY)]
+        assert all(isinstance(each, Admitted) for each in admitted)
+        await breaker.refund(*cast("list[Admitted]", admitted))
 
 
 async def test_a_call_counts_for_its_window_and_not_at_its_end(clock: Clock) -> None:

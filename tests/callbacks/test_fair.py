@@ -1,10 +1,11 @@
 """Single requests of the node count when they are made, and tell the breaker of a URL what their answers say of it."""
 
+import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
 
-from node.callbacks import concurrency
+from node.callbacks import concurrency, fair
 from node.callbacks.attempt import Later
 from node.callbacks.breaker import Breaker, circuit_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
@@ -14,6 +15,7 @@ from node.callbacks.owners import Requester
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.target import Target, TargetPolicy, parse
 from node.config import Limit
+from tests.support.fake_store import Clock, FakeStore
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.node_under_test import NodeUnderTest
 
@@ -103,3 +105,23 @@ async def test_a_request_that_is_not_made_counts_nowhere(
         monkeypatch.setattr(concurrency, "TURN_SECONDS", 0.01)
         assert isinstance(await result_of(server.url.replace("127.0.0.1", host) + "/other", client), Later)
         assert {name: used for name, used in (await counted(node)).items() if used} == before
+
+
+async def test_a_turn_is_waited_for_unless_it_comes_too_late(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        clock.advance(seconds)
+
+    monkeypatch.setattr(fair, "sleep", sleep)
+    caller, time = Caller(POLICY, SystemResolver()), asyncio.get_running_loop().time
+    calls = FairCaller(caller, Breaker(FakeStore(), Limit(1, 60)), Concurrency())
+    async with FixedAnswer(answer("200 OK")) as server:
+        target = parse(f"{server.url}/card", POLICY)
+        request = caller.request("GET", target, ())
+        assert isinstance(await calls.call_in_turn(target, request, "ann", time()), CallAnswer)
+        assert isinstance(await calls.call_in_turn(target, request, "ann", time() + 59), Later)
+        assert waited == []
+        assert isinstance(await calls.call_in_turn(target, request, "ann", time() + 90), CallAnswer)
+    assert sum(waited) == 60

@@ -45,12 +45,51 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again(
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
+        assert counters.RESTARTS == {"reader": 0}  # else a monitor would see no increase in the first failure
         await asyncio.wait_for(well.wait(), PATIENCE)
     await tasks.close()
     assert runs == 3
     assert counters.RESTARTS == {"reader": 2}
     assert [(line["event"], line["task"]) for line in lines] == [("background task failed", "reader")] * 2
     assert all(isinstance(line["exc_info"], failure) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("longest", "expected"),
+    [
+        pytest.param(0.5, [0.1, 0.2, 0.4, 0.5, 0.5], id="it fails at once"),
+        pytest.param(0.0, [0.1] * 5, id="it ran for longer than the longest pause"),
+    ],
+)
+async def test_a_task_that_goes_on_failing_is_started_again_after_longer_and_longer_pauses(
+    monkeypatch: pytest.MonkeyPatch, longest: float, expected: list[float]
+) -> None:
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.1)
+    monkeypatch.setattr(background, "MAX_PAUSE", longest)
+    pauses: list[float] = []
+    stop = asyncio.Event()
+
+    async def pause(_: asyncio.Event, seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == len(expected):
+            stop.set()
+
+    monkeypatch.setattr(background, "sleep_unless_stopped", pause)
+    await asyncio.wait_for(Background(stop).start("failing", fails), PATIENCE)
+    assert pauses == expected
+
+
+async def test_a_task_that_fails_while_the_process_stops_is_not_started_again() -> None:
+    stop, runs = asyncio.Event(), 0
+
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+        stop.set()
+        await fails()
+
+    await asyncio.wait_for(Background(stop).start("failing", work), PATIENCE)
+    assert runs == 1
 
 
 async def test_closing_lets_a_task_clean_up() -> None:
@@ -61,7 +100,8 @@ async def test_closing_lets_a_task_clean_up() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            for _ in range(10):
+                await asyncio.sleep(0)
             cleaned.set()
 
     tasks = Background()
@@ -96,3 +136,18 @@ async def test_what_is_reported_now_and_then_is_reported_once_more_at_the_end() 
     counted = 1
     await tasks.close()
     assert reported == [1]
+
+
+async def test_what_is_reported_now_and_then_is_reported_again_and_again() -> None:
+    reports, enough = 0, asyncio.Event()
+
+    async def report() -> None:
+        nonlocal reports
+        reports += 1
+        if reports == 3:
+            enough.set()
+
+    tasks = Background()
+    tasks.start("report", partial(report_every, 0, report))
+    await asyncio.wait_for(enough.wait(), PATIENCE)
+    await tasks.close()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from node.common.shared_reads import SharedReads
+from tests.support.servers import PATIENCE
 
 
 class Source:
@@ -31,6 +32,9 @@ class Source:
             self._ends[number].set_exception(failure)
         else:
             self._ends[number].set_result(None)
+
+    def cancel(self, number: int) -> None:
+        self._ends[number].cancel()
 
 
 async def test_who_comes_in_one_turn_shares_a_read() -> None:
@@ -85,3 +89,19 @@ async def test_a_caller_that_is_gone_takes_nothing_from_the_others() -> None:
     gone.cancel()
     source.end(0)
     assert await stays == "a 1"
+
+
+async def test_a_read_that_is_cancelled_keeps_nobody_waiting_for_ever() -> None:
+    source = Source()
+    reads = SharedReads(source.read)
+    first = reads.get("a")
+    await source.until(1)
+    late = reads.get("a")
+    source.cancel(0)
+    for each in (first, late):
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(each, PATIENCE)
+    again = reads.get("a")
+    await source.until(2)
+    source.end(1)
+    assert await again == "a 2"

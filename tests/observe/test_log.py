@@ -39,6 +39,12 @@ def test_a_line_is_an_object_with_event_level_and_time() -> None:
     assert line == {"event": "task claimed", "level": "info", "task": "0193", "attempt": 2}
 
 
+def test_a_name_that_is_not_utf_8_has_escapes() -> None:
+    """The line was missing, with a traceback in its place."""
+    [line] = logged(r"log.info('starting', config='relay\udcff.toml')")
+    assert (line["event"], line["config"]) == ("starting", "relay\udcff.toml")
+
+
 def test_every_line_of_a_request_has_its_id() -> None:
     within, after = logged(
         "with structlog.contextvars.bound_contextvars(request_id='r1'): logging.getLogger('node.a').info('within')\n"

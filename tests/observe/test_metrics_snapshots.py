@@ -1,12 +1,14 @@
 """The counts of processes are added up: nothing is lost with a process, nothing is counted twice."""
 
 import asyncio
+import itertools
 import logging
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import cast
@@ -30,6 +32,7 @@ from node.observe.metrics.snapshots import (
     write,
 )
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import PATIENCE
 
 KILLED_INSTANCE = """
 import os, signal, sys
@@ -261,3 +264,29 @@ async def test_a_folder_that_cannot_be_written_is_logged_once_each_time(
         shutil.rmtree(place, ignore_errors=True)
     said = [cast("dict[str, str]", record.msg)["event"] for record in caplog.records]
     assert said.count("metrics not written") == 2
+
+
+async def test_a_write_that_is_under_way_at_the_end_does_not_replace_the_last(
+    node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a slow disk took last was what the process had counted a second before."""
+    begun, may_end, counted = threading.Event(), threading.Event(), itertools.count(1)
+
+    def slow(path: Path, state: Snapshot) -> None:
+        if not begun.is_set():
+            begun.set()
+            may_end.wait(PATIENCE)
+        write(path, state)
+
+    monkeypatch.setattr("node.observe.metrics.meter.write", slow)
+    settings = msgspec.structs.replace(node.settings, metrics_dir=str(tmp_path))
+    meter = Meter(settings, "web", node.store, lambda: [Reading("relay_requests_total", REQUESTS, next(counted))])
+    running = asyncio.create_task(meter.run())
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    running.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.wait([running])
+    await asyncio.get_running_loop().shutdown_default_executor()
+    [left] = read(tmp_path)
+    assert left.readings[0].value == 2

@@ -1,5 +1,6 @@
 """A path below a directory that another user has closed is a setting that cannot be used, and no traceback."""
 
+import os
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -28,6 +29,13 @@ def closed() -> Generator[Path]:
 def test_metrics_are_not_to_be_written_there(closed: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written: choose another directory"):
         validate(Settings(metrics_dir=str(closed / "metrics")))
+
+
+def test_a_directory_below_one_whose_name_is_not_utf_8_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node began to start, and ended with a traceback."""
+    monkeypatch.setattr(os, "getcwd", lambda: "/srv/\udcff")
+    with pytest.raises(ConfigError, match="not UTF-8; choose another"):
+        validate(Settings(data_dir=Path("data")))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,16 @@ def test_a_generated_key_survives_being_kept():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "whsk_", "whsk_!", SECRET[5:], SECRET[:-4], "whsk_" + b64encode(bytes(64)).decode()]
+    "text",
+    [
+        "",
+        "whsk_",
+        "whsk_!",
+        SECRET[5:],
+        SECRET[:-4],
+        f"{SECRET[:9]} {SECRET[9:]}",
+        "whsk_" + b64encode(bytes(64)).decode(),
+    ],
 )
 def test_anything_else_is_refused_and_not_repeated(text: str):
     with pytest.raises(ValueError, match="the signing key is not") as refusal:

@@ -168,6 +168,7 @@ INVALID = {
     "no Signature": (SIGNED.with_header("signature", None), "invalid_signature"),
     "a Signature under another label": (SIGNED.with_header("signature", "other=:AAAA:"), "invalid_signature"),
     "a Signature that is no byte sequence": (SIGNED.with_header("signature", 'sig="AAAA"'), "invalid_signature"),
+    "a Signature that is a number": (SIGNED.with_header("signature", "sig=1"), "invalid_signature"),
     "a Signature twice": (
         SIGNED.with_header("signature", f"sig=:AAAA:, {SIGNED.headers['signature']}"),
         "invalid_signature",

@@ -11,7 +11,7 @@ from node.common.refusal import Invalid
 from node.tasks.model import Completion, NewClaim
 from node.web.http import MAX_BODY_BYTES
 from node.web.json import decode
-from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, check_cost
+from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, MAX_STRINGS, check_cost
 
 SOME_LISTS = b"[]" * (MAX_DEPTH + 1)
 """Enough of them to be looked at."""
@@ -51,6 +51,13 @@ def bytes_taken(body: bytes) -> int:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     return most
+
+
+def test_as_many_texts_as_are_allowed_are_taken_and_no_more() -> None:
+    texts = [b'"a\\""', *[b'"a"'] * (MAX_STRINGS - 1)]  # a quote within a text begins none
+    check_cost(b"[%b]" % b",".join(texts), NewClaim)
+    with pytest.raises(Invalid, match="more than 20000 names and texts"):
+        check_cost(b"[%b]" % b",".join([*texts, b'"a"']), NewClaim)
 
 
 def test_what_follows_the_end_of_the_json_is_not_looked_at() -> None:

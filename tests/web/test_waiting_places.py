@@ -104,6 +104,7 @@ def test_many_clients_leave_places_to_others() -> None:
         assert waiting_places.WaitingPlaces.in_all < waiting_places.MAX_WAITING_IN_ALL
         for number in range(1, 10):
             assert [has_place(f"2001:db8:{number}::/64", largest) for _ in range(2)] == [True, False]
+        assert has_place("198.51.100.1", 100)  # it has more than its share by now, but this takes no place
     assert waiting_places.WaitingPlaces.in_all == 0
 
 

@@ -17,7 +17,7 @@ from relay_client.errors import DeadlineExceeded, InvalidAnswer, RelayError, Unr
 from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
-UNLIKE_A_NODE = (TypeError, AttributeError, ValueError)
+UNLIKE_A_NODE = (TypeError, AttributeError, ValueError, OverflowError)
 """What a command comes upon in an answer whose members are of other types than a node's. No client can look at all."""
 INTERRUPTED = 130  # as shells report SIGINT
 

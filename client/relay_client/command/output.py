@@ -1,6 +1,7 @@
 """What the command writes: for people, or as lines of JSON. Strangers' texts lose what a terminal would act on."""
 
 import json
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -17,14 +18,24 @@ from relay_client.tasks import TaskHits
 BAR = 30  # characters
 
 
+class _PlainFormatter(logging.Formatter):
+    """For what workers log: it may be what a node said."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
+
+
 def prepare() -> None:
-    """Let standard output and standard error take whatever is written."""
+    """Let standard output and standard error take whatever is written, and what is logged."""
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is None:  # closed by whoever started this: discard what is written
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
         elif isinstance(stream, TextIOWrapper):  # its encoding may lack characters that strangers wrote
             stream.reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_PlainFormatter())
+    logging.basicConfig(handlers=[handler])
 
 
 def show(given: Namespace, record: Any, text: str | None = None) -> None:

@@ -73,14 +73,18 @@ class Meter:
             return
         stop = stop or asyncio.Event()
         loop = asyncio.get_running_loop()
+        writing = None
         try:
             while not stop.is_set():
                 # In a thread: a slow disk must not hold up requests.
-                await asyncio.to_thread(self._write, self._snapshot())
+                writing = asyncio.ensure_future(asyncio.to_thread(self._write, self._snapshot()))
+                await asyncio.shield(writing)
                 due = loop.time() + WRITE_SECONDS
                 await sleep_unless_stopped(stop, WRITE_SECONDS)
                 self._lag = max(0.0, loop.time() - due)
         finally:
+            if writing:  # it may still be under way, and would replace what is written now
+                await writing
             self._write(self._snapshot())
 
     def _snapshot(self) -> Snapshot:
