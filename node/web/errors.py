@@ -263,6 +263,18 @@ def response_to(request: Request, failure: Exception) -> Response:
     return refusal(Refused("server.bug"))
 
 
+def forget_frames(failure: BaseException | None) -> None:
+    """Let go of the frames that an answered failure, and those that led to it, came through.
+
+    They refer to the request. Where one of them also refers to the failure, only the garbage collector would free the
+    request with its body, which may take thousands of others, and until then Granian keeps the connection of a request
+    whose body was not read.
+    """
+    while failure is not None:
+        failure.__traceback__ = None
+        failure = failure.__context__
+
+
 def refusal(refused: Refused) -> Response:
     """The answer to a refusal."""
     entry = CATALOGUE[refused.code]

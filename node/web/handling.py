@@ -3,7 +3,7 @@
 from time import perf_counter
 
 from node.common import counters
-from node.web.errors import code_of, response_to
+from node.web.errors import code_of, forget_frames, response_to
 from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
 from node.web.route import Route
@@ -60,6 +60,7 @@ def _answer_to(failure: Exception, route: Route, request: Request) -> Response |
     if isinstance(failure, Disconnected):
         return None
     response = (route.fault or response_to)(request, failure)
+    forget_frames(failure)
     counters.REFUSALS[code_of(failure, response.status)] += 1
     counters.count_refused(request.client)
     return response

@@ -16,7 +16,7 @@ from litestar.types import Receive, Scope, Send
 from node.common.refusal import Refused
 from node.common.unused_package import as_if_not_installed
 from node.web import http
-from node.web.errors import response_to
+from node.web.errors import forget_frames, response_to
 from node.web.paths import Paths
 from node.web.route import Route
 
@@ -88,10 +88,13 @@ class Router:
         scope: Any = {"type": "http", "path": request.path, "query_string": b"", "headers": []}
         await self._litestar(scope, _receive, _send)
         found: str | Exception = scope[FOUND]
-        if isinstance(found, NotFoundException):
-            return self._missing(request, self._paths.unknown(request.method, request.path))
         if isinstance(found, Exception):
-            return response_to(request, found)
+            if isinstance(found, NotFoundException):
+                response = self._missing(request, self._paths.unknown(request.method, request.path))
+            else:
+                response = response_to(request, found)
+            forget_frames(found)
+            return response
         request.params = dict(scope["path_params"])  # a copy: Litestar keeps the dictionary and hands it out again
         return self._patterns[found].find(request) or self._other_methods(request)
 

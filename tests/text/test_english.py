@@ -176,7 +176,7 @@ WINDOWS = {
         ("EEEEEEyyyy", True, 2),
         ("EEEEEEEFnn", False, 2),
         ("nnnnnnnnnn", False, 2),
-        ("yyyyyyyyyy", True, 8),
+        ("yyyyyyyyyyy", True, 9),
         ("FFFFnnnn", False, 0),
     ],
 )

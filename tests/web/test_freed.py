@@ -1,0 +1,96 @@
+"""What a request refers to is freed when it has been answered, without the garbage collector, which runs rarely."""
+
+import asyncio
+import gc
+import re
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from node.common.refusal import Refused
+from node.web.http import ASGIApp, ASGIMessage, Header, Request, Response
+from node.web.route import Route
+from tests.support.http_scope import HOST, http_scope
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.one_route import front_of
+
+JSON: Header = (b"content-type", b"application/json")
+TOO_LARGE: Header = (b"content-length", b"5000000")
+SIGNED: tuple[Header, ...] = ((b"signature-input", b"sig1=()"), (b"signature", b"sig1=:AAAA:"))
+HEADERS = ((TOO_LARGE,), SIGNED, ((b"authorization", b"Bearer none"),), ((b"idempotency-key", b""),))
+BODIES = (b"", b"{", b'"', b"\xff", b"[]", b"{}", b'{"message":"Hola, necesito ayuda"}')
+
+
+@pytest.fixture(autouse=True)
+def without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Body:
+    """The `receive` of a request, which an answer that is kept would refer to; after the body its client is gone."""
+
+    def __init__(self, body: bytes) -> None:
+        self._messages: list[ASGIMessage] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def __call__(self) -> ASGIMessage:
+        return self._messages.pop() if self._messages else {"type": "http.disconnect"}
+
+
+async def is_freed(app: ASGIApp, method: str, path: str, body: bytes = b"", *headers: Header, query: str = "") -> bool:
+    """Whether nothing of a request is left when the application has answered it."""
+    received = Body(body)
+    freed = weakref.ref(received)
+    scope = http_scope(method, path, HOST, JSON, *(headers or ((b"content-length", b"%d" % len(body)),)))
+
+    async def send(message: ASGIMessage) -> None: ...
+
+    await app(scope | {"query_string": query.encode()}, received, send)
+    del received
+    await asyncio.sleep(0)  # a wait whose client has gone ends a turn of the event loop later
+    return freed() is None
+
+
+def example_of(operation: dict[str, Any]) -> bytes:
+    content = operation.get("requestBody", {}).get("content", {})
+    return orjson.dumps(content["application/json"]["example"]) if "application/json" in content else b""
+
+
+async def test_nothing_of_a_request_is_left_however_it_is_answered(node: NodeUnderTest) -> None:
+    """Of a body of 1 MB that was no JSON, 3 MB stayed for thousands of requests: 400 of them took 1.3 GB."""
+    document = (await node.client.get("/openapi.json")).json()
+    left: list[tuple[str, str, bytes]] = []
+    for template, operations in document["paths"].items():
+        path = re.sub(r"\{\w+\}", "01a1fc17-8a45-770d-b8c6-049500583aa8", template)
+        for method, operation in operations.items():
+            for body in (*BODIES, example_of(operation)):
+                if not await is_freed(node.app, method.upper(), path, body):
+                    left.append((method, path, body))
+            for headers in HEADERS:
+                if not await is_freed(node.app, method.upper(), path, b"{}", *headers):
+                    left.append((method, path, headers[0][0]))
+            if not await is_freed(node.app, method.upper(), path, query="limit=few&wait=x&%zz"):
+                left.append((method, path, b"query"))
+    assert left == []
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/api/v1/relay/", "/api/v1/%2e", "/static/none", "/blobs/none"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "PATCH"])
+async def test_nothing_is_left_of_a_request_for_what_is_not_there(node: NodeUnderTest, method: str, path: str) -> None:
+    assert await is_freed(node.app, method, path, b"", TOO_LARGE)
+
+
+async def test_a_failure_that_its_own_frames_refer_to_keeps_no_request() -> None:
+    async def fail(request: Request) -> Response:
+        failure = Refused("thread.unknown") if request.path == "/refused" else KeyError("nobody expected it")
+        raise failure
+
+    paths = ("/refused", "/bug")
+    app = await front_of(
+        *(Route(method="GET", path=path, handler=fail, summary="Fails", tag="pages") for path in paths)
+    )
+    assert [await is_freed(app, "GET", path) for path in paths] == [True, True]
