@@ -37,7 +37,7 @@ from node.mcp.tool_calls import ToolCalls
 from node.mcp.tool_result import ToolFailure, failure, failure_of
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVED, SERVER_INFO, WITH_HANDSHAKE
 from node.store import StoreUnavailable
-from node.web.errors import response_to
+from node.web.errors import forget_frames, response_to
 from node.web.http import Request
 from node.web.large_bodies import LARGE_BODY
 from node.web.limits import Limiter
@@ -267,6 +267,7 @@ def _read_member(raw: Raw) -> RpcRequest | RpcError:
     try:
         return read_member(raw)
     except RpcError as error:
+        forget_frames(error)  # one of them has the list of messages that it becomes part of
         return error
 
 

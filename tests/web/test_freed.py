@@ -84,6 +84,11 @@ async def test_nothing_is_left_of_a_request_for_what_is_not_there(node: NodeUnde
     assert await is_freed(node.app, method, path, b"", TOO_LARGE)
 
 
+@pytest.mark.parametrize("message", [b"1", b"[1,{}]", b"{}", b'{"jsonrpc":"2.0","id":1,"method":"none"}'])
+async def test_nothing_is_left_of_messages_that_are_answered_with_errors(node: NodeUnderTest, message: bytes) -> None:
+    assert await is_freed(node.app, "POST", "/api/v1/mcp", message)
+
+
 async def test_a_failure_that_its_own_frames_refer_to_keeps_no_request() -> None:
     async def fail(request: Request) -> Response:
         failure = Refused("thread.unknown") if request.path == "/refused" else KeyError("nobody expected it")
