@@ -115,8 +115,9 @@ async def test_a_turn_is_waited_for_unless_it_comes_too_late(clock: Clock, monke
         clock.advance(seconds)
 
     monkeypatch.setattr(fair, "sleep", sleep)
-    caller, time = Caller(POLICY, SystemResolver()), asyncio.get_running_loop().time
-    calls = FairCaller(caller, Breaker(FakeStore(), Limit(1, 60)), Concurrency())
+    breaker, time = Breaker(FakeStore(), Limit(1, 60)), asyncio.get_running_loop().time
+    caller = Caller(POLICY, SystemResolver(), breaker)
+    calls = FairCaller(caller, breaker, Concurrency())
     async with FixedAnswer(answer("200 OK")) as server:
         target = parse(f"{server.url}/card", POLICY)
         request = caller.request("GET", target, ())
