@@ -68,7 +68,7 @@ class ArtifactsApi:
         answers=Manifest,
         shows={"status": "verifying", "available_at": None},
         status=201,
-        errors=KEEPING,
+        errors=(*KEEPING, "artifact.state", "blob.busy", "blob.full"),
         limit="artifact",
     )
     async def store_inline(self, request: Request) -> Response:
