@@ -16,6 +16,7 @@ from relay_client.version import __version__
 
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 USER_AGENT = f"relay-node-client/{__version__}"
+ENDLESS = "its answer did not end in time"
 CLOSED = "this client is closed: make another, or close it later"
 
 S = TypeVar("S")
@@ -113,12 +114,13 @@ class AsyncHttpxTransport:
     async def send(self, request: Send) -> Answer:
         self._loop.check()
         with _translated(self._http):
-            body = _Body(request)
             asked = _asked(self._http, request, beside_the_loop)
-            async with aclosing(await self._http.send(asked, stream=True)) as got:
-                async for piece in got.aiter_bytes():
-                    body.add(piece)
-        return Answer(got.status_code, got.headers, bytes(body.content))
+            try:
+                async with asyncio.timeout(request.within), aclosing(await self._http.send(asked, stream=True)) as got:
+                    content = await got.aread()
+            except TimeoutError:
+                raise NoAnswer(ENDLESS, unsent=False) from None
+        return Answer(got.status_code, got.headers, content)
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
         self._loop.check()
@@ -131,7 +133,10 @@ class AsyncHttpxTransport:
 
 
 class _Body:
-    """The body of an answer, as far as it has come. Raises NoAnswer if it has no end within the time there is."""
+    """The body of an answer, as far as it has come. Raises NoAnswer if it has no end within the time there is.
+
+    httpx has no such limit. Headers are read at one go, so those that never end are not noticed here.
+    """
 
     def __init__(self, request: Send) -> None:
         self.content = bytearray()
@@ -139,7 +144,7 @@ class _Body:
 
     def add(self, piece: bytes) -> None:
         if time.monotonic() > self._ends:
-            raise NoAnswer("its body did not end in time", unsent=False)
+            raise NoAnswer(ENDLESS, unsent=False)
         self.content += piece
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -29,6 +29,8 @@ if child := os.fork():
     os.waitpid(child, 0)
 relay.node.health()
 """
+
+ENDLESS_BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
 
 MakeTransport = Callable[..., AsyncTransport]
 
@@ -67,14 +69,13 @@ async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTr
             await first
 
 
-async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: MakeTransport) -> None:
-    """As long as a byte came now and then, the call used to wait for ever."""
-
-    ended: list[bool] = []
+@asynccontextmanager
+async def trickling(begin: bytes, ended: list[bool]) -> AsyncGenerator[str]:
+    """The URL of a server whose answers begin so, and go on byte by byte without an end."""
 
     async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            writer.write(begin)
             while not writer.is_closing():
                 writer.write(b" ")
                 await writer.drain()
@@ -83,13 +84,26 @@ async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: Mak
         ended.append(True)
 
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("begin", [ENDLESS_BODY, b"HTTP/1.1 200 OK\r\nX-Name: "])
+async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: MakeTransport, begin: bytes) -> None:
+    """As long as a byte came now and then, the call used to wait for ever."""
+    ended: list[bool] = []
+    async with trickling(begin, ended) as url:
         async with AsyncRelay(url, deadline=1.0, transport=make()) as relay:
             with pytest.raises(DeadlineExceeded):
                 await asyncio.wait_for(relay.node.health(), PATIENCE)
+        await eventually(lambda: len(ended) == 1)
+
+
+async def test_a_body_that_does_not_end_is_given_up_at_the_deadline_without_asyncio_too() -> None:
+    ended: list[bool] = []
+    async with trickling(ENDLESS_BODY, ended) as url:
         with Relay(url, deadline=1.0) as waiting, pytest.raises(DeadlineExceeded):
             await asyncio.wait_for(asyncio.to_thread(waiting.node.health), PATIENCE)
-        await eventually(lambda: len(ended) == 2)
+        await eventually(lambda: len(ended) == 1)
 
 
 async def test_the_deadline_of_calls_ends_no_stream(make: MakeTransport) -> None:
