@@ -16,7 +16,7 @@ from relay_client.messages import Messages
 from relay_client.node import Node
 from relay_client.resource import Async, M_co, Sync
 from relay_client.sessions import Sessions
-from relay_client.steps import Do, Effect, Item, Items, NoAnswer, Send, Sleep, Steps
+from relay_client.steps import Body, Do, Effect, Item, Items, NoAnswer, Send, Sleep, Steps
 from relay_client.tasks import Tasks
 from relay_client.transport import AsyncHttpxTransport, AsyncPieces, AsyncTransport, HttpxTransport, Pieces, Transport
 
@@ -220,7 +220,10 @@ class _Executor:
             self._pieces.close()
         answer, self._pieces = self._transport.open(effect)
         if answer.status >= 300:
-            answer.content = b"".join(iter(self._pieces.read, b""))
+            body = Body()
+            while piece := self._pieces.read():
+                body.add(piece)
+            answer.content = bytes(body.content)
         return answer
 
 
@@ -257,6 +260,8 @@ class _AsyncExecutor:
             await self._pieces.close()
         answer, self._pieces = await self._transport.open(effect)
         if answer.status >= 300:
+            body = Body()
             while piece := await self._pieces.read():
-                answer.content += piece
+                body.add(piece)
+            answer.content = bytes(body.content)
         return answer

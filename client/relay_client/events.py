@@ -8,7 +8,7 @@ from relay_client.call import Call
 from relay_client.errors import InvalidAnswer, NotFound
 from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.resource import Iteration, M_co, Operation, Resource
-from relay_client.steps import Item, Items, NoAnswer, Read, Sleep, parsed
+from relay_client.steps import Body, Item, Items, NoAnswer, Read, Sleep, parsed
 
 LINES = "application/x-ndjson"
 SILENCE = 45.0  # s without a byte after which a stream is given up: a heartbeat comes every 15
@@ -69,10 +69,9 @@ class Events(Resource[M_co]):
                 opened = yield from self.open_stream(call, SILENCE)
                 if (kind := opened.headers.get("content-type", "")).partition(";")[0] != LINES:
                     raise InvalidAnswer(f"events do not come as {kind or 'nothing'}")
-                rest = b""
+                lines = _Lines()
                 while piece := (yield Read()):
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
+                    for line in lines.ended_by(piece):
                         event: Event = parsed(line)
                         cursor = event.get("id", cursor)
                         if event.get("type") != "heartbeat":
@@ -86,3 +85,20 @@ class Events(Resource[M_co]):
                 cursor = gone.headers["oldest-cursor"]
                 reset: Event = {"id": cursor, "type": "reset"}
                 yield Item(reset)
+
+
+class _Lines:
+    """The lines of a stream."""
+
+    def __init__(self) -> None:
+        self._open = Body()
+
+    def ended_by(self, piece: bytes) -> list[bytes]:
+        """The lines that end in a further piece. Raises InvalidAnswer for one that is too long."""
+        *ended, rest = piece.split(b"\n")
+        if ended:
+            self._open.add(ended[0])
+            ended[0] = bytes(self._open.content)
+            self._open = Body()
+        self._open.add(rest)
+        return ended

@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from relay_client.errors import UsageError
-from relay_client.steps import Answer, NoAnswer, Send
+from relay_client.steps import Answer, Body, NoAnswer, Send
 from relay_client.transport import CLOSED, USER_AGENT, AsyncPieces, OneLoop, beside_the_loop, content_of
 
 UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -34,10 +34,13 @@ class AiohttpTransport:
         with _translated():
             async with self._asked(request) as got:
                 self._answers.add(got)
+                body = Body()
                 try:
-                    return Answer(got.status, got.headers, await got.read())
+                    async for piece in got.content.iter_any():
+                        body.add(piece)
                 finally:
                     self._answers.discard(got)
+        return Answer(got.status, got.headers, bytes(body.content))
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
         with _translated():

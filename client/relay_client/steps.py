@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 TRY_SECONDS = 10.0
 """How long one try waits for an answer, on top of the seconds that the node was asked to wait."""
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes of a body, decompressed: more than a node answers with. One without end would take all memory."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,19 @@ class Answer:
         if may_be_nothing and self.content in (b"", b"null"):
             return None
         return parsed(self.content)
+
+
+class Body:
+    """The body of an answer, as far as it has come."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Raises InvalidAnswer if it is larger than any of a node."""
+        if len(self.content) + len(piece) > LARGEST_ANSWER:
+            raise InvalidAnswer(f"the answer has more than {LARGEST_ANSWER} bytes")
+        self.content += piece
 
 
 def parsed(content: bytes) -> Any:

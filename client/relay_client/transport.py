@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import httpx
 
 from relay_client.errors import UsageError
-from relay_client.steps import Answer, NoAnswer, Send
+from relay_client.steps import Answer, Body, NoAnswer, Send
 from relay_client.version import __version__
 
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -63,11 +63,13 @@ class HttpxTransport:
 
     def send(self, request: Send) -> Answer:
         http = self._of_this_process()
-        with _translated(http):
-            body = _Body(request)
-            with closing(http.send(_asked(http, request, iter), stream=True)) as got:
-                for piece in got.iter_bytes():
-                    body.add(piece)
+        ends = math.inf if request.within is None else time.monotonic() + request.within
+        body = Body()
+        with _translated(http), closing(http.send(_asked(http, request, iter), stream=True)) as got:
+            for piece in got.iter_bytes():
+                if time.monotonic() > ends:  # httpx has no such limit; it reads headers at one go, even if endless
+                    raise NoAnswer(ENDLESS, unsent=False)
+                body.add(piece)
         return Answer(got.status_code, got.headers, bytes(body.content))
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
@@ -114,13 +116,14 @@ class AsyncHttpxTransport:
     async def send(self, request: Send) -> Answer:
         self._loop.check()
         with _translated(self._http):
-            asked = _asked(self._http, request, beside_the_loop)
+            asked, body = _asked(self._http, request, beside_the_loop), Body()
             try:
                 async with asyncio.timeout(request.within), aclosing(await self._http.send(asked, stream=True)) as got:
-                    content = await got.aread()
+                    async for piece in got.aiter_bytes():
+                        body.add(piece)
             except TimeoutError:
                 raise NoAnswer(ENDLESS, unsent=False) from None
-        return Answer(got.status_code, got.headers, content)
+        return Answer(got.status_code, got.headers, bytes(body.content))
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
         self._loop.check()
@@ -130,22 +133,6 @@ class AsyncHttpxTransport:
 
     async def close(self) -> None:
         await self._http.aclose()
-
-
-class _Body:
-    """The body of an answer, as far as it has come. Raises NoAnswer if it has no end within the time there is.
-
-    httpx has no such limit. Headers are read at one go, so those that never end are not noticed here.
-    """
-
-    def __init__(self, request: Send) -> None:
-        self.content = bytearray()
-        self._ends = math.inf if request.within is None else time.monotonic() + request.within
-
-    def add(self, piece: bytes) -> None:
-        if time.monotonic() > self._ends:
-            raise NoAnswer(ENDLESS, unsent=False)
-        self.content += piece
 
 
 class _Pieces:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -11,10 +12,12 @@ import pytest
 from tests.support.fixed_answer import FixedAnswer
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
+from tests.support.prepared import Prepared
 from tests.support.servers import PATIENCE, free_port, until
 
 from relay_client import AsyncRelay, DeadlineExceeded, NotFound, Relay
 from relay_client.agents import card
+from relay_client.events import LINES
 from relay_client.signing import KeyFile
 from relay_client.steps import Answer, Send
 
@@ -176,3 +179,12 @@ async def test_the_end_of_a_topic_is_the_end_of_its_events(served: NodeProcess) 
             async for event in relay.events.follow(topic, cursor="earliest"):
                 assert event.get("type") == "session.line"
                 await relay.sessions.destroy(session["session_id"], session["destroy_token"])
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 20, 21, 1000])
+def test_events_are_the_same_in_whatever_pieces_they_come(piece: int) -> None:
+    sent = [{"id": str(number), "type": "thread.posted"} for number in range(5)]
+    lines = "\n".join([json.dumps(event) for event in sent])
+    stream = Answer(200, {"content-type": LINES}, b"%s\n" % lines.encode())
+    with Relay("http://node", transport=Prepared(stream, piece=piece)) as relay:
+        assert list(islice(relay.events.follow("board"), len(sent))) == sent

@@ -1,6 +1,7 @@
 """What the transports have in common, with a real node where one takes part."""
 
 import asyncio
+import gzip
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +15,8 @@ from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.nodes import NodeProcess
 from tests.support.servers import PATIENCE, eventually
 
-from relay_client import AsyncRelay, DeadlineExceeded, Relay, UsageError
+from relay_client import AsyncRelay, DeadlineExceeded, InvalidAnswer, Relay, UsageError
+from relay_client.events import LINES
 from relay_client.fast import AiohttpTransport
 from relay_client.signing import KeyFile
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport
@@ -104,6 +106,42 @@ async def test_a_body_that_does_not_end_is_given_up_at_the_deadline_without_asyn
         with Relay(url, deadline=1.0) as waiting, pytest.raises(DeadlineExceeded):
             await asyncio.wait_for(asyncio.to_thread(waiting.node.health), PATIENCE)
         await eventually(lambda: len(ended) == 1)
+
+
+LARGE = (gzip.compress(b'{"status": "%s"}' % (b"a" * 10_000)), "Content-Encoding: gzip", f"Content-Type: {LINES}")
+TOO_LARGE = pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
+
+
+@pytest.fixture
+def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay_client.steps.LARGEST_ANSWER", 10_000)
+
+
+@TOO_LARGE
+@pytest.mark.usefixtures("small_answers")
+async def test_an_answer_larger_than_any_of_a_node_is_not_kept(make: MakeTransport, status: str) -> None:
+    """Nor one that is only large once it is decompressed."""
+    async with FixedAnswer(answer(status, *LARGE)) as node, AsyncRelay(node.url, transport=make()) as relay:
+        with pytest.raises(InvalidAnswer, match="more than 10000 bytes"):
+            await relay.node.health()
+        with pytest.raises(InvalidAnswer, match="more than 10000 bytes"):
+            await anext(relay.events.follow("board"))
+    assert len(node.heads) == 2
+
+
+@TOO_LARGE
+@pytest.mark.usefixtures("small_answers")
+async def test_nor_is_it_without_asyncio(status: str) -> None:
+    def ask(url: str) -> None:
+        with Relay(url) as relay:
+            with pytest.raises(InvalidAnswer, match="more than 10000 bytes"):
+                relay.node.health()
+            with pytest.raises(InvalidAnswer, match="more than 10000 bytes"):
+                next(relay.events.follow("board"))
+
+    async with FixedAnswer(answer(status, *LARGE)) as node:
+        await asyncio.to_thread(ask, node.url)
+    assert len(node.heads) == 2
 
 
 async def test_the_deadline_of_calls_ends_no_stream(make: MakeTransport) -> None:

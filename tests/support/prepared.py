@@ -24,13 +24,20 @@ class Clock:
 
 
 class Prepared:
-    """A transport that gives these answers in turn, each after `takes` seconds; a mapping is the JSON of a 200."""
+    """A transport that gives these answers in turn, each after `takes` seconds, and streams in pieces of `piece` bytes.
+    A mapping is the JSON of a 200.
+    """
 
     def __init__(
-        self, *answers: Mapping[str, Any] | Answer | NoAnswer, takes: float = 0, clock: Clock | None = None
+        self,
+        *answers: Mapping[str, Any] | Answer | NoAnswer,
+        takes: float = 0,
+        piece: int = 1_000_000,
+        clock: Clock | None = None,
     ) -> None:
         self._answers = iter(answers)
         self.takes = takes
+        self._piece = piece
         self._clock = clock or Clock()
         self.requests: list[Send] = []
         self._opened: list[_Pieces] = []
@@ -45,7 +52,7 @@ class Prepared:
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         answer = self.send(request)
-        self._opened.append(_Pieces(answer.content))
+        self._opened.append(_Pieces(answer.content, self._piece))
         return Answer(answer.status, answer.headers, b""), self._opened[-1]
 
     @property
@@ -75,15 +82,16 @@ class AsyncPrepared:
 
 
 class _Pieces:
-    """A body in one piece."""
+    """A body in pieces."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, size: int) -> None:
         self._content = content
+        self._size = size
         self.is_closed = False
 
     def read(self) -> bytes:
-        content, self._content = self._content, b""
-        return content
+        piece, self._content = self._content[: self._size], self._content[self._size :]
+        return piece
 
     def close(self) -> None:
         self.is_closed = True
