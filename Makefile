@@ -25,7 +25,9 @@ EXAMPLES := .venv-examples
 # the third.
 SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# To compile all that is installed takes a minute, and most of it is never imported: what is, is compiled then.
+INSTALL := -m pip install --quiet --no-compile --disable-pip-version-check
+PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
 SYSTEM_PACKAGES += chromium fuse3 webdis wrk nats-server
@@ -147,6 +149,7 @@ $(VENV)/.serve: $(VENV)/.made pyproject.toml constraints.txt requirements-torch.
 	  $(PIP) --no-deps --retries 1 --timeout 15 --requirement requirements-torch.txt \
 	  || echo "torch without CUDA is not to be had here: pip takes the usual one" >&2
 	$(PIP) --editable '.[embedded,worker]'
+	-@$(BIN)/python -c 'import node.run.web, node.run.worker, sentence_transformers'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.serve
@@ -174,19 +177,19 @@ $(PEERS)/.made: pyproject.toml | $(VENV)/.test
 
 $(SWIFT)/.made: | $(VENV)/.made
 	@$(PYTHON) -m venv $(SWIFT)
-	@$(SWIFT)/bin/python -m pip install --quiet --disable-pip-version-check 'swift==2.38.3'
+	@$(SWIFT)/bin/python $(INSTALL) 'swift==2.38.3'
 	@touch $@
 
 # Makes Python clients from OpenAPI; it needs older packages than the tests do.
 $(OPENAPI)/.made: | $(VENV)/.made
 	@$(PYTHON) -m venv $(OPENAPI)
-	@$(OPENAPI)/bin/python -m pip install --quiet --disable-pip-version-check 'openapi-python-client==0.29.1'
+	@$(OPENAPI)/bin/python $(INSTALL) 'openapi-python-client==0.29.1'
 	@touch $@
 
 # Frameworks that client/examples are written for; they bring packages of their own.
 $(EXAMPLES)/.made: | $(VENV)/.made
 	@$(PYTHON) -m venv $(EXAMPLES)
-	@$(EXAMPLES)/bin/python -m pip install --quiet --disable-pip-version-check 'pydantic-ai-slim==2.68.0' \
+	@$(EXAMPLES)/bin/python $(INSTALL) 'pydantic-ai-slim==2.68.0' \
 	  'langchain==1.4.7' 'langgraph==1.2.22' 'langchain-mcp-adapters==0.3.2' 'openai-agents==0.24.0' 'httpx==0.28.1'
 	@touch $@
 
