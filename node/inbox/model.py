@@ -42,7 +42,9 @@ Address = Annotated[
         examples=[EXAMPLE_ADDRESS],
     ),
 ]
-EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END)]
+EntityId = Annotated[
+    str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END, description="A UUID, as this node gives them")
+]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At most 16,384 bytes of UTF-8")]
 Ciphertext = Annotated[
     str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
