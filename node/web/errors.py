@@ -87,7 +87,10 @@ CATALOGUE: dict[str, Entry] = {
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
     "inbox.proof": Entry(
-        401, "Show the token in `Authorization: Bearer`, or sign with the key of the address.", (BEARER,)
+        401,
+        "Show the inbox_token that POST /api/v1/inboxes gives, or the receipt_token of a message that you sent, in "
+        "`Authorization: Bearer`; or sign with the key of the address.",
+        (BEARER,),
     ),
     "callbacks.proof": Entry(
         401,
@@ -96,7 +99,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "inbox.token": Entry(
         403,
-        "The token or key is not that of this inbox, nor of the message that is asked about; "
+        "The token or key is not that of this inbox, message or directory entry; "
         "or the token was rotated, or the inbox closed.",
     ),
     "inbox.policy": Entry(
