@@ -331,6 +331,22 @@ def test_calls_of_one_path_use_one_limit_up_whatever_their_queries_say() -> None
     assert isinstance(next(one.carry(Tasks.list.call("completed", limit=5), PATIENCE)), Sleep)
 
 
+def test_who_listens_is_told_why_a_call_waits(caplog: pytest.LogCaptureFixture) -> None:
+    """A program that offered more than its limit stood still for a minute, and nothing said why."""
+    caplog.set_level("INFO", logger="relay_client.carrier")
+    one = carrier()
+    steps = one.carry(Messages.send.call("Hello"), PATIENCE)
+    next(steps)
+    assert isinstance(steps.send(LIMITED), Sleep)
+    next(steps)
+    with pytest.raises(StopIteration):
+        steps.send(LAST)
+    assert isinstance(next(one.carry(Messages.send.call("Hello"), PATIENCE)), Sleep)
+    put_off, used_up = caplog.messages
+    assert put_off.endswith("before another try: Wait. (429 limit.exceeded, Retry-After: 7)")
+    assert used_up == "waiting 42 s: the limit of relay is used up"
+
+
 def test_a_limit_that_is_used_up_is_waited_for() -> None:
     one = carrier()
     steps = one.carry(Messages.send.call("Hello"), PATIENCE)

@@ -47,7 +47,11 @@ def add(commands: Commands) -> None:
     opening.add_argument("--card", metavar="FILE", help="an A2A agent card in JSON, which lists you in the directory")
     opening.add_argument("--clear", action="append", choices=get_args(Clearable), help="as often as you like")
     opening.add_argument("--rotate", action="store_true", help="end all earlier tokens")
-    opening.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of the inbox to be renewed")
+    opening.add_argument(
+        "--token",
+        default=environment("RELAY_INBOX_TOKEN"),
+        help="of the inbox to be renewed; else RELAY_INBOX_TOKEN, and without either another is opened",
+    )
     watch = command(inbox, "watch", _watch, "take messages as they come, and settle them")
     watch.add_argument(
         "--exec",
