@@ -106,6 +106,9 @@ def _shown(given: Namespace, task: Task) -> int:
     has_result = task["status"] in ("completed", "submitted")
     if task["status"] == "submitted":
         note("submitted: accept it or reject it")
+    for ended in task.get("attempts", ()):
+        if not given.json and not has_result and (reason := ended["reason"]):
+            note(f"attempt {ended['attempt']} failed: {reason['code']}: {reason['message']}")
     show(given, task, _text(task.get("result_payload")) if has_result else task["status"])
     return 0 if has_result else 1
 
