@@ -74,7 +74,11 @@ class RefusedWithHeaders(Refused):
 
 
 CATALOGUE: dict[str, Entry] = {
-    "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US); {field} is not."),
+    "language.not_english": Entry(
+        400,
+        "Queries must be submitted in plain English (en-US), code and other languages in quotation marks; "
+        "{field} is not.",
+    ),
     "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "body.coding": Entry(
