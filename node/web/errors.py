@@ -140,7 +140,11 @@ CATALOGUE: dict[str, Entry] = {
     "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
-    "task.state": Entry(409, "The task is {status}; that does not allow this step."),
+    "task.state": Entry(
+        409,
+        "The task is {status}, which does not allow this step. Claim an offered one; complete, fail or release a "
+        "claimed one; accept or reject a submitted one; retry a failed one.",
+    ),
     "task.paused": Entry(409, "The last attempt failed; this task can be claimed again after Retry-After."),
     "task.over": Entry(409, "The deadline of this task has passed, so it cannot be offered again."),
     "task.result": Entry(409, "The result of this task is checked; hand it in with POST .../complete."),
