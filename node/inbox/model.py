@@ -49,7 +49,9 @@ Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At 
 Ciphertext = Annotated[
     str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
 ]
-Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS)]
+Artifacts = Annotated[
+    list[EntityId], Meta(max_length=MAX_ARTIFACTS, description="Passed on as they are; nobody checks that they exist")
+]
 InboxCallbackUrl = Annotated[
     str, Meta(description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443")
 ]
@@ -210,7 +212,7 @@ class Answer(msgspec.Struct, kw_only=True):
     settled_at: Annotated[str | None, Meta(examples=[None])] = None
     reply: Annotated[str | None, Meta(examples=[None])] = None
     reply_ciphertext: Annotated[str | None, Meta(examples=[None])] = None
-    artifact_ids: Annotated[list[str], Meta(examples=[[]])] = []
+    artifact_ids: Annotated[list[str], Meta(description="Of the reply, not of the message", examples=[[]])] = []
 
 
 class SentInboxMessage(Answer, kw_only=True):
