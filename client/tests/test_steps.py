@@ -3,6 +3,7 @@
 import json
 import math
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -96,6 +97,12 @@ def test_an_object_is_relayed_as_it_is_and_parameters_win_over_its_fields() -> N
     body = Messages.send.call(private, public=True).body
     assert body is not None
     assert json.loads(body) == private | {"public": True}
+
+
+def test_a_deadline_may_be_a_moment() -> None:
+    body = Tasks.offer.call("desk", "Count the apples", deadline=datetime(2026, 1, 1, 12, tzinfo=timezone.utc)).body
+    assert body is not None
+    assert json.loads(body)["deadline"] == "2026-01-01T12:00:00+00:00"
 
 
 def test_an_id_is_one_segment_of_a_path_whatever_it_holds() -> None:
