@@ -42,16 +42,12 @@ Address = Annotated[
         examples=[EXAMPLE_ADDRESS],
     ),
 ]
-EntityId = Annotated[
-    str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END, description="A UUID, as this node gives them")
-]
+EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END, description="A UUID")]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At most 16,384 bytes of UTF-8")]
 Ciphertext = Annotated[
     str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
 ]
-Artifacts = Annotated[
-    list[EntityId], Meta(max_length=MAX_ARTIFACTS, description="Passed on as they are; nobody checks that they exist")
-]
+Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS, description="Passed on, and not checked")]
 InboxCallbackUrl = Annotated[
     str, Meta(description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443")
 ]
