@@ -107,7 +107,7 @@ def test_what_became_of_a_message_is_told_to_whoever_has_its_receipt_token(
     """`relay ask` told the token when its time was over, and no command took it."""
     with Relay(served.url) as relay:
         opened = relay.inboxes.open()
-        assert main(["ask", opened["address"], "Are you there?", "--wait", "0.2", "--node", served.url]) == 5
+        assert main(["ask", opened["a2a_url"], "Are you there?", "--wait", "0.2", "--node", served.url]) == 5
         asked = ["receipt", *capsys.readouterr().err.partition("relay receipt ")[2].split()[:4], "--node", served.url]
         assert main(asked) == 5
         relay.inboxes.settle(opened["address"], asked[2], opened["inbox_token"], reply="Yes.")

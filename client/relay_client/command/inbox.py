@@ -25,18 +25,19 @@ PAGE = 100  # messages read at once
 SETTLE_TRIES = 1000  # as many as there is time for: the work is done
 ONLY = ("subject", "in_reply_to", "thread", "artifact", "expires")
 """Options that relayed messages do not have; without `reply_to`, which RELAY_INBOX may have set."""
+INBOX = "the inbox, or the URL at which agents find shows it"
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
 
 
 def add(commands: Commands) -> None:
     ask = command(commands, "ask", _ask, "send a message to an inbox and wait for its answer")
-    ask.add_argument("to", metavar="ADDRESS", help="the inbox")
+    ask.add_argument("to", metavar="ADDRESS", type=inbox_address, help=INBOX)
     ask.add_argument("text", help="- reads it from standard input")
     ask.add_argument("--wait", metavar="SECONDS", type=seconds, default=ANSWER_SECONDS, help="for the answer")
     message_options(ask)
     receipt = command(commands, "receipt", _receipt, "what became of a message that you sent to an inbox")
-    receipt.add_argument("to", metavar="ADDRESS", help="the inbox")
+    receipt.add_argument("to", metavar="ADDRESS", type=inbox_address, help=INBOX)
     receipt.add_argument("id", help="of the message")
     receipt.add_argument("--token", metavar="RECEIPT_TOKEN", required=True, help="as ask or send showed it")
     receipt.add_argument("--wait", metavar="SECONDS", type=seconds, default=0.0, help="for the answer")
@@ -72,6 +73,11 @@ def add(commands: Commands) -> None:
             "address", nargs="?", default=environment("RELAY_INBOX"), help="else RELAY_INBOX, or of the key"
         )
         owner_options(owned)
+
+
+def inbox_address(given: str) -> str:
+    """The address of an inbox that may be given by a URL, such as agents find shows."""
+    return given.partition("/inboxes/")[2].partition("/")[0] or given
 
 
 def message_options(made: ArgumentParser) -> None:
