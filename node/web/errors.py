@@ -112,7 +112,11 @@ CATALOGUE: dict[str, Entry] = {
         (ASK_TO_SIGN,),
     ),
     "receipt.token": Entry(403, "The receipt_token does not belong to this message."),
-    "task.token": Entry(403, "The claim_token is not that of the present claim."),
+    "task.token": Entry(
+        403,
+        "The claim_token is not that of the present claim: it belongs to another task, or its claim has ended by its "
+        "lease, a release or a failure.",
+    ),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
     "task.publisher": Entry(403, "Only the publisher may do this: show the publisher_token or the signing key."),
     "task.proof": Entry(403, "Show the publisher_token, the claim_token or the signing key."),
