@@ -12,7 +12,7 @@
 -- ARGV[3] attempt   attempts that had been made before this one
 -- ARGV[4] ending    delivered | dropped | dead | retry | postpone (it was no attempt, and does not count as one)
 -- ARGV[5] pause     milliseconds until the next attempt, or until the next message of this name
--- ARGV[6] reason    of a failure, for the operator and the owner
+-- ARGV[6] reason    of a failure or of a postponement, for the operator and the owner
 -- ARGV[7] misses    attempts that were answered 404, this one included
 -- ARGV[8] keep      dead letters to keep in the partition, about
 -- ARGV[9] keep_of_site  of them, dead letters to keep of one site
@@ -31,7 +31,7 @@ if not counted then return {'over'} end -- another worker that had taken it, too
 if ending == 'postpone' then
   redis.call('HINCRBY', callback, 'waited', pause)
   redis.call('ZADD', due, at + pause, name)
-  note_callback(record, current, 'pending', tonumber(counted), at + pause, last or '')
+  note_callback(record, current, 'pending', tonumber(counted), at + pause, last or reason)
   return {'again'}
 end
 if ending == 'retry' then

@@ -1,5 +1,6 @@
 """How a call is carried out: retries, pauses, deadlines, and limits that are known to be used up."""
 
+import logging
 import random
 import re
 import secrets
@@ -15,6 +16,7 @@ from relay_client.errors import DeadlineExceeded, InvalidRequest, Refused, Unrea
 from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep, Steps
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.2  # s before the second try; each further pause is twice as long
 LONGEST_PAUSE = 5.0  # s between tries, where the node does not name a time
@@ -136,6 +138,7 @@ class Carrier:
             if limit.opens <= now:
                 limit.opens = now + ONE_AT_A_TIME
                 return
+            log.info("waiting %.0f s: the limit of %s is used up", limit.opens - now, call.paced_by)
             yield Sleep(limit.opens - now)
 
     def _learn(self, call: Call[Any], answer: Answer) -> None:
@@ -195,6 +198,7 @@ class Tries:
         seconds = least + backoff if least else backoff  # so that those put off together come back one by one
         if self._clock() + seconds > self.ends:
             raise error
+        log.info("waiting %.1f s before another try: %s", seconds, error)
         yield Sleep(seconds)
 
 

@@ -85,7 +85,10 @@ class Operation(_Method, Generic[P, T]):
         except UsageError:
             raise
         except (TypeError, ValueError, RecursionError) as error:
-            signature(self.build).bind(None, *args, **kwargs)
+            try:
+                signature(self.build).bind(None, *args, **kwargs)
+            except TypeError:
+                raise error from None  # which names the method
             raise UsageError(f"this cannot be sent: {error}") from error
 
     @overload

@@ -1,6 +1,7 @@
 """Work contracts: one publisher offers, one worker claims, and delivers a result."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypedDict
 
@@ -148,13 +149,15 @@ class Tasks(Resource[M_co]):
         require_proof: bool | None = None,
         max_attempts: int | None = None,
         retry_seconds: int | None = None,
-        deadline: str | None = None,
+        deadline: datetime | str | None = None,
         review_seconds: int | None = None,
         result_schema: Mapping[str, Any] | None = None,
         callback_url: str | None = None,
         key: str | None = None,
     ) -> Call[OfferedTask]:
-        """Offer a work contract: `deadline` in RFC 3339, `result_schema` a JSON Schema that the result must fit."""
+        """Offer a work contract: `deadline` with a time zone, as text in RFC 3339, `result_schema` a JSON Schema that
+        the result must fit.
+        """
         fields = {
             "publisher_id": publisher_id,
             "title": title,
@@ -165,7 +168,7 @@ class Tasks(Resource[M_co]):
             "require_proof": require_proof,
             "max_attempts": max_attempts,
             "retry_seconds": retry_seconds,
-            "deadline": deadline,
+            "deadline": deadline.isoformat() if isinstance(deadline, datetime) else deadline,
             "review_seconds": review_seconds,
             "result_schema": result_schema,
             "callback_url": callback_url,

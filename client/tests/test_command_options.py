@@ -101,6 +101,19 @@ def test_a_contract_is_offered_with_all_that_it_may_have(
     assert shown(served, capsys, "task", "cancel", offered["id"], "--token", offered["publisher_token"])
 
 
+def test_what_became_of_a_message_is_told_to_whoever_has_its_receipt_token(
+    served: NodeProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`relay ask` told the token when its time was over, and no command took it."""
+    with Relay(served.url) as relay:
+        opened = relay.inboxes.open()
+        assert main(["ask", opened["a2a_url"], "Are you there?", "--wait", "0.2", "--node", served.url]) == 5
+        asked = ["receipt", *capsys.readouterr().err.partition("relay receipt ")[2].split()[:4], "--node", served.url]
+        assert main(asked) == 5
+        relay.inboxes.settle(opened["address"], asked[2], opened["inbox_token"], reply="Yes.")
+    assert (main([*asked, "--wait", "5"]), capsys.readouterr().out) == (0, "Yes.\n")
+
+
 def test_an_inbox_is_opened_and_changed_with_all_that_it_may_have(
     served: NodeProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

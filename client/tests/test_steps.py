@@ -3,6 +3,7 @@
 import json
 import math
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -96,6 +97,12 @@ def test_an_object_is_relayed_as_it_is_and_parameters_win_over_its_fields() -> N
     body = Messages.send.call(private, public=True).body
     assert body is not None
     assert json.loads(body) == private | {"public": True}
+
+
+def test_a_deadline_may_be_a_moment() -> None:
+    body = Tasks.offer.call("desk", "Count the apples", deadline=datetime(2026, 1, 1, 12, tzinfo=timezone.utc)).body
+    assert body is not None
+    assert json.loads(body)["deadline"] == "2026-01-01T12:00:00+00:00"
 
 
 def test_an_id_is_one_segment_of_a_path_whatever_it_holds() -> None:
@@ -329,6 +336,22 @@ def test_calls_of_one_path_use_one_limit_up_whatever_their_queries_say() -> None
     with pytest.raises(StopIteration):
         steps.send(LAST)
     assert isinstance(next(one.carry(Tasks.list.call("completed", limit=5), PATIENCE)), Sleep)
+
+
+def test_who_listens_is_told_why_a_call_waits(caplog: pytest.LogCaptureFixture) -> None:
+    """A program that offered more than its limit stood still for a minute, and nothing said why."""
+    caplog.set_level("INFO", logger="relay_client.carrier")
+    one = carrier()
+    steps = one.carry(Messages.send.call("Hello"), PATIENCE)
+    next(steps)
+    assert isinstance(steps.send(LIMITED), Sleep)
+    next(steps)
+    with pytest.raises(StopIteration):
+        steps.send(LAST)
+    assert isinstance(next(one.carry(Messages.send.call("Hello"), PATIENCE)), Sleep)
+    put_off, used_up = caplog.messages
+    assert put_off.endswith("before another try: Wait. (429 limit.exceeded, Retry-After: 7)")
+    assert used_up == "waiting 42 s: the limit of relay is used up"
 
 
 def test_a_limit_that_is_used_up_is_waited_for() -> None:

@@ -136,9 +136,11 @@ async def test_a_refusal_can_be_passed_between_processes(transport: AsyncTranspo
     assert passed.may_have_happened
 
 
-def test_unknown_parameters_raise_type_error() -> None:
-    with Relay(NODE) as relay, pytest.raises(TypeError, match="status_code"):
+def test_unknown_parameters_raise_type_error_that_names_the_method() -> None:
+    with Relay(NODE) as relay, pytest.raises(TypeError, match=r"get\(\) got .*'status_code'"):
         relay.tasks.get("1", status_code=1)  # pyright: ignore[reportCallIssue]
+    with Relay(NODE) as relay, pytest.raises(TypeError, match=r"offer\(\) missing .*'title'"):
+        relay.tasks.offer("desk")  # pyright: ignore[reportCallIssue]
 
 
 def test_one_type_of_events_may_be_given_as_text() -> None:

@@ -50,7 +50,8 @@ def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:
     return {
         "name": "Relay node",
         "description": "Public node that acknowledges plain English text messages as completed tasks, keeps a "
-        "board that is searched by meaning, and hands out one-shot work contracts. No account needed.",
+        "board and a directory of agents that are searched by meaning, hands out one-shot work contracts, and opens "
+        "inboxes, each of which is an A2A agent of its own that streams. No account needed.",
         "supportedInterfaces": [
             {"url": f"{base}/api/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
         ],

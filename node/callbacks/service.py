@@ -47,6 +47,9 @@ JITTER = 0.2
 MAX_MISSES = 3
 """After this many answers of 404 the receiver is taken for gone, and the message is dropped."""
 
+PUT_OFF = "waits for its turn: earlier callbacks to this receiver failed, or its limit is used up"
+"""What the owner is told of a callback that could not be attempted yet, unless an earlier attempt failed."""
+
 MAX_UNDER_WAY = 2000
 """Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
 
@@ -215,7 +218,7 @@ class Deliverer:
         elif callback.waited > MAX_WAIT_MS:
             await self._end(callback, "dead", 0, "the receiver failed all the time", publisher)
         else:
-            await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
+            await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000), PUT_OFF)
 
     async def _retry(self, callback: Callback, result: Rejected | Retry, publisher: str = "") -> None:
         """Try again when the schedule says so; after the last attempt it becomes a dead letter."""

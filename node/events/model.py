@@ -23,7 +23,7 @@ class EventQuery(msgspec.Struct):
 
 
 class EventView(msgspec.Struct):
-    """Something that happened. `data` is what the read of that thing shows; it never carries a token."""
+    """Something that happened. `data` is how that thing stands when the event is sent; it never carries a token."""
 
     id: Annotated[str, Meta(description="The cursor after this event", examples=["ZmVlZC4x"])]
     type: Annotated[str, Meta(examples=["thread.posted"])]

@@ -42,12 +42,12 @@ Address = Annotated[
         examples=[EXAMPLE_ADDRESS],
     ),
 ]
-EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END)]
+EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END, description="A UUID")]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At most 16,384 bytes of UTF-8")]
 Ciphertext = Annotated[
     str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
 ]
-Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS)]
+Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS, description="Passed on, and not checked")]
 InboxCallbackUrl = Annotated[
     str, Meta(description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443")
 ]
@@ -208,7 +208,7 @@ class Answer(msgspec.Struct, kw_only=True):
     settled_at: Annotated[str | None, Meta(examples=[None])] = None
     reply: Annotated[str | None, Meta(examples=[None])] = None
     reply_ciphertext: Annotated[str | None, Meta(examples=[None])] = None
-    artifact_ids: Annotated[list[str], Meta(examples=[[]])] = []
+    artifact_ids: Annotated[list[str], Meta(description="Of the reply, not of the message", examples=[[]])] = []
 
 
 class SentInboxMessage(Answer, kw_only=True):

@@ -1,12 +1,12 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, KEY, STATUS, WAIT, WAIT_FOR_STATUS, Tool
+from node.mcp.tool import KEY, ON_CHANGE, STATUS, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
 _STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
 """The statuses of contracts. The operation takes states of A2A, too, but then lists other things."""
-_PUBLISHER = "As offer_task or publish_task returned it; without it the call is refused"
+_PUBLISHER = "As offer_task or publish_task returned it"
 _SKILLS = "lower case without blanks, such as text-summary"
 
 CONTRACT_TOOLS: tuple[Tool, ...] = (
@@ -26,7 +26,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "title": "The work in one line, plain English",
             "description": "Input, expected result and its form, plain English",
             "idempotency_key": KEY,
-            "callback_url": CALLBACK,
+            "callback_url": ON_CHANGE,
             "input_artifact_ids": "Artifacts that the work needs",
             "lease_seconds": "A claim that is neither completed nor extended in this time is void",
             "require_proof": "true: moving it takes a token, not only a public id",
@@ -81,8 +81,9 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Read a task",
         operation="GET /api/v1/tasks/{id}",
         description=(
-            "A work contract with its status, attempts and, once it is completed or submitted, result_payload. With "
-            "wait and the status you know it answers as soon as the status is another one."
+            "A work contract with its status, attempts and, once it is completed or submitted, result_payload. "
+            "rejection says why a result went back to its worker. With wait and the status you know it answers as soon "
+            "as the status is another one."
         ),
         inputs={"id": _TASK, "wait": WAIT_FOR_STATUS, "status": STATUS},
         reads=True,
@@ -99,7 +100,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         ),
         inputs={
             "assignee_id": "Your public name as the worker",
-            "skills": f"Your tags: only tasks whose skills are all among them fit; {_SKILLS}",
+            "skills": f"Your tags: tasks fit whose skills are all among them, and those that ask for none; {_SKILLS}",
             "publisher_ids": "Work for these publishers only",
             "query": "What you are good at, in your own words: only tasks that match, the best one first",
             "threshold": "Least score of a match with query; lower it if nothing comes (0.6 is broad)",

@@ -66,11 +66,12 @@ DATA_TOOLS: tuple[Tool, ...] = (
         description=(
             "Events of a topic after a cursor, oldest first: new threads and replies, changes of contracts, lines of a "
             "session, messages in your inbox. Pass cursor of the answer in your next call; with wait it answers as "
-            "soon as something happens."
+            "soon as something happens. data is how the thing stands now, which may be further on than the event; "
+            "after task.failed and task.expired its status says whether the contract is offered again."
         ),
         inputs={
             "topic": "board, tasks, agents, thread:<id>, task:<id>, session:<id>, or inbox:<address> with inbox_token",
-            "types": "Types of events, comma separated; all if left out",
+            "types": "Types of events, comma separated, such as task.submitted,task.completed; all if left out",
             "cursor": "Where to go on; earliest for all there are; now if left out",
             "limit": "Events at most",
             "wait": WAIT,

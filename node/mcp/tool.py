@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addresses are refused"
+CALLBACK = "Public URL that gets an HTTP POST when {}; private addresses are refused"
+ON_REPLY = CALLBACK.format("a peer answers")
+ON_CHANGE = CALLBACK.format("the status changes")
 KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
 WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 STATUS = "The status you know; wait ends when it is another one"

@@ -86,7 +86,8 @@ class BoundTool:
         """The argument that is sent as a token; empty if there is none."""
         self.needed = {*self.in_path, *(() if tool.optional_token else tokens)}
         """The arguments that no request can be made without."""
-        self.input_schema = input_schema(tool, query, body, self.needed)
+        shown = [] if tool.optional_token else [name for name in tool.inputs if name.endswith("_token")]
+        self.input_schema = input_schema(tool, query, body, {*self.needed, *shown})
         self.is_shared = tool.reads and body is None and not self.in_path and not self.token
         """Whether many get the same answer: it needs no id, no token and no query."""
         self.has_digest = "digest_sha256" in tool.inputs

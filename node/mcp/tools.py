@@ -7,11 +7,11 @@ from node.mcp.agent_tools import AGENT_TOOLS
 from node.mcp.contract_tools import CONTRACT_TOOLS
 from node.mcp.data_tools import DATA_TOOLS
 from node.mcp.inbox_tools import INBOX_TOOLS
-from node.mcp.tool import CALLBACK, KEY, Tool
+from node.mcp.tool import CALLBACK, KEY, ON_CHANGE, ON_REPLY, Tool
 
 _AUTHOR = "A name of your choice, shown to others; nobody checks it"
 _THREAD = "Thread id, as search_board, post_thread or the board returned it"
-_TASK = "Task id, as list_offered_tasks or publish_task returned it"
+_TASK = "Task id, as list_offered_tasks, search_tasks (task_id) or publish_task returned it"
 _SESSION = "session_id, as create_session returned it or a peer told you"
 
 SPECIFIED_TOOLS: tuple[Tool, ...] = (
@@ -30,7 +30,7 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
             "message": "The message, plain English",
             "language": "Language of the payload",
             "public": "false keeps the payload off the board",
-            "callback_url": CALLBACK,
+            "callback_url": ON_REPLY,
         },
         open_inputs=True,
     ),
@@ -63,7 +63,7 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
             "title": "One line that says what you want, plain English",
             "body": "The whole matter, plain English",
             "author": _AUTHOR,
-            "callback_url": CALLBACK,
+            "callback_url": ON_REPLY,
         },
     ),
     Tool(
@@ -111,7 +111,7 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
             "title": "The work in one line, plain English",
             "description": "Input, expected result and its form, plain English",
             "idempotency_key": KEY,
-            "callback_url": CALLBACK,
+            "callback_url": ON_CHANGE,
         },
     ),
     Tool(
@@ -141,7 +141,7 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         ),
         inputs={
             "ttl_seconds": "Life of the session in seconds",
-            "callback_url": CALLBACK,
+            "callback_url": CALLBACK.format("there are new lines"),
             "label": "One line that says what it is for",
         },
     ),

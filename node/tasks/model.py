@@ -166,7 +166,7 @@ class NextClaim(msgspec.Struct):
     assignee_id: Annotated[Party, Meta(examples=["summary-agent"])]
     skills: Annotated[
         list[Skill],
-        Meta(max_length=50, description="What you can do: a contract fits if all its skills are among them"),
+        Meta(max_length=50, description="What you can do: a contract fits if it asks for no other, or for none"),
     ] = []
     publisher_ids: Annotated[list[Party], Meta(max_length=50, description="Work for these only")] = []
     query: (

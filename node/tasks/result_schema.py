@@ -53,6 +53,9 @@ _HIDDEN = '{"not":{"'
 """The beginning of a message about alternatives, as `_without_contexts` writes them."""
 _EITHER = ("anyOf", "oneOf")
 _UNEVALUATED = (b'"unevaluatedProperties"', b'"unevaluatedItems"')
+_OTHER_TYPE = "this is not of type"
+_TYPES: dict[type, str] = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+_NO_TYPE = "is no type; the types are array, boolean, integer, null, number, object and string, or a list of these"
 
 
 class ResultCheck:
@@ -75,7 +78,9 @@ class ResultCheck:
         try:
             self._validator = _compiled(parsed)
         except ValidationError as error:
-            raise SchemaFault(error.message[:MAX_MESSAGE_LENGTH], *error.instance_path) from None
+            is_type = list(error.schema_path)[-2:] == ["type", "anyOf"]  # the rule of the metaschema for `type`
+            message = _NO_TYPE if is_type else error.message[:MAX_MESSAGE_LENGTH]
+            raise SchemaFault(message, *error.instance_path) from None
 
     def faults(self, result: bytes) -> list[Issue]:
         """What is wrong with a result, the first MAX_FAULTS at most; empty if it fits.
@@ -215,6 +220,8 @@ def _issue(error: ValidationError) -> Issue:
     if message.startswith(_HIDDEN):
         word, _, _ = message.removeprefix(_HIDDEN).partition('"')
         message = f"this does not fit {word}"
+    elif message.startswith(_OTHER_TYPE):  # a result may have been sent as the text of its JSON, or left out
+        message = message.replace("is not", f"is {_TYPES.get(type(error.instance), 'a number')}, not", 1)
     return Issue((*RESULT, *error.instance_path), message, "value_error")
 
 

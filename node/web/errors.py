@@ -74,7 +74,11 @@ class RefusedWithHeaders(Refused):
 
 
 CATALOGUE: dict[str, Entry] = {
-    "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US); {field} is not."),
+    "language.not_english": Entry(
+        400,
+        "Queries must be submitted in plain English (en-US), code and other languages in quotation marks; "
+        "{field} is not.",
+    ),
     "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "body.coding": Entry(
@@ -87,7 +91,10 @@ CATALOGUE: dict[str, Entry] = {
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
     "inbox.proof": Entry(
-        401, "Show the token in `Authorization: Bearer`, or sign with the key of the address.", (BEARER,)
+        401,
+        "Show the inbox_token that POST /api/v1/inboxes gives, or the receipt_token of a message that you sent, in "
+        "`Authorization: Bearer`; or sign with the key of the address.",
+        (BEARER,),
     ),
     "callbacks.proof": Entry(
         401,
@@ -96,7 +103,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "inbox.token": Entry(
         403,
-        "The token or key is not that of this inbox, nor of the message that is asked about; "
+        "The token or key is not that of this inbox, message or directory entry; "
         "or the token was rotated, or the inbox closed.",
     ),
     "inbox.policy": Entry(
@@ -105,7 +112,11 @@ CATALOGUE: dict[str, Entry] = {
         (ASK_TO_SIGN,),
     ),
     "receipt.token": Entry(403, "The receipt_token does not belong to this message."),
-    "task.token": Entry(403, "The claim_token is not that of the present claim."),
+    "task.token": Entry(
+        403,
+        "The claim_token is not that of the present claim: it belongs to another task, or its claim has ended by its "
+        "lease, a release or a failure.",
+    ),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
     "task.publisher": Entry(403, "Only the publisher may do this: show the publisher_token or the signing key."),
     "task.proof": Entry(403, "Show the publisher_token, the claim_token or the signing key."),
@@ -133,7 +144,11 @@ CATALOGUE: dict[str, Entry] = {
     "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
-    "task.state": Entry(409, "The task is {status}; that does not allow this step."),
+    "task.state": Entry(
+        409,
+        "The task is {status}, which does not allow this step. Claim an offered one; complete, fail or release a "
+        "claimed one; accept or reject a submitted one; retry a failed one.",
+    ),
     "task.paused": Entry(409, "The last attempt failed; this task can be claimed again after Retry-After."),
     "task.over": Entry(409, "The deadline of this task has passed, so it cannot be offered again."),
     "task.result": Entry(409, "The result of this task is checked; hand it in with POST .../complete."),

@@ -5,7 +5,7 @@ what it has refused is examined again here, so that the sender learns everything
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -257,25 +257,44 @@ def _issues(
             read(values[name], field.type)
         except msgspec.ValidationError as error:
             issue = issue_of(str(error), where, name)
-            if issue.msg.startswith("Invalid enum value"):
-                allowed = ", ".join(map(str, _allowed(field_types(kind)[name], issue.loc[2:])))
-                issue = msgspec.structs.replace(issue, msg=f"{issue.msg}; it is one of {allowed}")
+            if meant := _meant(issue.msg, list(_at(field_types(kind)[name], issue.loc[2:]))):
+                issue = msgspec.structs.replace(issue, msg=f"{issue.msg}{meant}")
             found.append(issue)
     return found
 
 
-def _allowed(kind: msgspec.inspect.Type, path: tuple[str | int, ...]) -> tuple[object, ...]:
-    """The values of the enumeration at a path inside a type, by its members and indexes; empty if there is none."""
+def _meant(message: str, kinds: Sequence[msgspec.inspect.Type]) -> str:
+    """What a message leaves out: the words of an enumeration, or what a pattern stands for."""
+    if message.startswith("Invalid enum value"):
+        words = next((kind.values for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType)), ())
+        return f"; it is one of {', '.join(map(str, words))}"
+    if message.startswith("Expected str matching regex"):
+        return next((f": {said}" for kind in kinds if (said := _description(kind))), "")
+    return ""
+
+
+def _description(kind: msgspec.inspect.Type) -> str | None:
+    if not isinstance(kind, msgspec.inspect.Metadata):
+        return None
+    shown = cast("dict[str, str]", kind.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
+    return shown.get("description")
+
+
+def _at(kind: msgspec.inspect.Type, path: tuple[str | int, ...]) -> Iterator[msgspec.inspect.Type]:
+    """The types at a path inside a type, by its members and indexes: all that a union or metadata is made of."""
+    if not path:
+        yield kind
     match kind:
         case msgspec.inspect.Metadata():
-            return _allowed(kind.type, path)
+            yield from _at(kind.type, path)
         case msgspec.inspect.UnionType():
-            return next(filter(None, (_allowed(each, path) for each in kind.types)), ())
+            for each in kind.types:
+                yield from _at(each, path)
         case msgspec.inspect.StructType() if path:
-            return next((_allowed(each.type, path[1:]) for each in kind.fields if each.encode_name == path[0]), ())
+            for each in kind.fields:
+                if each.encode_name == path[0]:
+                    yield from _at(each.type, path[1:])
         case msgspec.inspect.ListType() if path:
-            return _allowed(kind.item_type, path[1:])
-        case msgspec.inspect.LiteralType() if not path:
-            return kind.values
+            yield from _at(kind.item_type, path[1:])
         case _:
-            return ()
+            pass

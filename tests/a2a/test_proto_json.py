@@ -8,7 +8,7 @@ import pytest
 from node.a2a.proto_json import integer, state
 from tests.a2a.calls import A2A, OFFER, SEND
 from tests.inbox.calls import opened, path_of
-from tests.support.answers import json_of
+from tests.support.answers import NOT_ENGLISH, json_of
 from tests.support.node_under_test import NodeUnderTest
 
 TEXT = "Translate this memo into plain words."
@@ -131,4 +131,4 @@ async def test_what_is_not_english_is_named(node: NodeUnderTest, path: str, said
     error = response.json()["error"]
     [_, fields] = error["details"]
     assert (response.status_code, [each["field"] for each in fields["fieldViolations"]]) == (400, [field])
-    assert error["message"] == f"Queries must be submitted in plain English (en-US); {field} is not."
+    assert error["message"] == f"{NOT_ENGLISH}{field} is not."

@@ -13,7 +13,7 @@ from node.sign.signed import Signed
 from node.store import OutcomeUnknown, Store, StoreUnavailable, ids, keys
 from tests.board.board_on import board_on
 from tests.board.calls import BOARD, QUESTION, posted
-from tests.support.answers import json_of
+from tests.support.answers import NOT_ENGLISH, json_of
 from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.rates import Unlimited
@@ -177,7 +177,7 @@ async def test_a_missing_field_is_named(node: NodeUnderTest, field: str) -> None
 async def test_a_thread_that_is_not_english_is_refused(node: NodeUnderTest, field: str, text: str) -> None:
     response = await node.client.post(BOARD, json=QUESTION | {field: text})
     assert (response.status_code, response.headers["x-error-code"]) == (400, "language.not_english")
-    assert response.json() == {"error": f"Queries must be submitted in plain English (en-US); {field} is not."}
+    assert response.json() == {"error": f"{NOT_ENGLISH}{field} is not."}
 
 
 async def test_a_reply_that_is_not_english_is_refused(node: NodeUnderTest) -> None:

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from nacl.signing import SigningKey
 
+from node.callbacks.breaker import FAILURES
 from node.callbacks.delivery import DeliveryQuery, DeliveryRecords
 from node.callbacks.queue import CallbackMessage, CallbackQueue, Ending
+from node.callbacks.service import PUT_OFF
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.store.limits import DAY_MS
@@ -49,12 +51,12 @@ async def deliveries(node: NodeUnderTest, path: str, headers: dict[str, str], **
 
 
 async def after_an_attempt(node: NodeUnderTest, path: str, headers: dict[str, str]) -> dict[str, Any]:
-    """The one callback, once an attempt has ended."""
+    """The one callback, once an attempt has ended, or was put off."""
     found: list[dict[str, Any]] = []
 
     async def attempted() -> bool:
         found[:] = (await deliveries(node, path, headers))["callbacks"]
-        return bool(found) and (found[0]["attempts"] > 0 or found[0]["status"] != "pending")
+        return bool(found) and (found[0]["last_error"] is not None or found[0]["status"] != "pending")
 
     await until(attempted)
     return found[0]
@@ -81,6 +83,16 @@ async def test_a_host_that_does_not_resolve_is_named(node: NodeUnderTest) -> Non
         seen = await after_an_attempt(node, *await claimed(node, "http://nobody.invalid/hook"))
         assert (seen["status"], seen["host"]) == ("pending", "nobody.invalid")
         assert "nobody.invalid" in seen["last_error"]
+
+
+async def test_a_callback_that_waits_for_its_turn_says_why(node: NodeUnderTest) -> None:
+    """It was pending without an attempt, and nothing told that earlier ones to this receiver had failed."""
+    async with Receiver(PUBLIC, lambda _: 503) as receiver, node.worker():
+        attempted = 0
+        while (seen := await after_an_attempt(node, *await claimed(node, receiver.url)))["attempts"]:
+            attempted += 1
+    assert (seen["status"], seen["last_error"]) == ("pending", PUT_OFF)
+    assert attempted >= FAILURES
 
 
 async def test_a_receiver_that_wants_no_more_ends_the_delivery(node: NodeUnderTest) -> None:

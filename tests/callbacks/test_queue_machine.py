@@ -198,7 +198,7 @@ class QueueMachine(StoreMachine):
         model, reason = self._model, f"for {pause}"
         if ending == "postpone":
             way.due, way.waited = now + pause, way.waited + pause
-            model.note(now, way.seq, "pending", way.attempt, way.due, way.reason, is_new=False)
+            model.note(now, way.seq, "pending", way.attempt, way.due, way.reason or reason, is_new=False)
         elif ending == "retry":
             if callback.attempt == way.attempt:
                 way.attempt, way.misses, way.reason, way.due = way.attempt + 1, MISSES, reason, now + pause

@@ -137,5 +137,13 @@ async def test_a_model_is_told_what_to_do_next_with_a_claim(node: NodeUnderTest)
     assert words(tools["read_artifact"]) >= {"verifying", "get_artifact"}
 
 
+async def test_a_token_without_which_a_call_is_refused_is_required(node: NodeUnderTest) -> None:
+    """The publisher_token was optional, so that a model left it out."""
+    for tool in (await result(node, "tools/list"))["tools"]:
+        tokens = {name for name in tool["inputSchema"]["properties"] if name.endswith("_token")}
+        if tool["name"] not in ("open_inbox", "register_agent", "read_events"):
+            assert tokens <= set(tool["inputSchema"].get("required", ())), tool["name"]
+
+
 def words(described: dict[str, Any]) -> set[str]:
     return set(re.findall(r"\w+", described["description"]))

@@ -80,5 +80,14 @@ async def test_who_waits_for_a_result_is_told_how_else_a_contract_ends(node: Nod
     assert {"failed", *OVER} <= set(re.findall(r"`(\w+)`", text))
 
 
+async def test_who_delegates_and_who_works_are_told_of_reviews_and_of_the_next_task_that_fits(
+    node: NodeUnderTest,
+) -> None:
+    text = await prompt(node, "task_delegation", title="Summarise a report")
+    publisher, worker = text.split("**As a worker**")
+    assert {"submitted", "accept_result", "reject_result"} <= set(re.findall(r"`(\w+)`", publisher))
+    assert {"claim_next_task", "submitted", "rejection"} <= set(re.findall(r"`(\w+)`", worker))
+
+
 async def test_a_missing_argument_is_named(node: NodeUnderTest) -> None:
     assert (await error(node, "prompts/get", {"name": "byte_offload"}))["message"] == "Missing argument: media_type"

@@ -8,6 +8,7 @@ import pytest
 
 from node.mcp.tools import TOOLS
 from tests.mcp.calls import call, done, failed, post, request, result
+from tests.support.answers import NOT_ENGLISH
 from tests.support.node_under_test import NodeUnderTest
 
 SPECIFIED = {
@@ -333,7 +334,7 @@ async def test_language_is_judged_as_over_http(node: NodeUnderTest) -> None:
     )
     assert said == {
         "status": 400,
-        "error": "Queries must be submitted in plain English (en-US); title is not, body is not.",
+        "error": f"{NOT_ENGLISH}title is not, body is not.",
         "code": "language.not_english",
     }
 

@@ -2,6 +2,9 @@
 
 from typing import Any, Protocol
 
+NOT_ENGLISH = "Queries must be submitted in plain English (en-US), code and other languages in quotation marks; "
+"""How the refusal of a text in another language begins (SPEC 7)."""
+
 
 class Answer(Protocol):
     """An answer, as httpx2 and httpx give it."""

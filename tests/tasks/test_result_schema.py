@@ -94,7 +94,7 @@ async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) ->
 @pytest.mark.parametrize(
     ("schema", "loc", "why"),
     [
-        ({"type": "sting"}, ["type"], "sting"),
+        ({"type": "sting"}, ["type"], "is no type; the types are array, boolean"),
         ({"properties": {"a": {"minLength": -1}}}, ["properties", "a", "minLength"], "minimum"),
         ({"$ref": "https://example.com/schema.json"}, ["$ref"], "into the schema itself"),
         ({"$defs": {"a": {"$ref": "other.json"}}}, ["$defs", "a", "$ref"], "into the schema itself"),
@@ -221,6 +221,17 @@ def test_of_alternatives_it_is_told_that_none_fits() -> None:
     with pytest.raises(Invalid) as invalid:
         require_shape(schema, b'{"a":1}')
     assert [(issue.loc[2:], issue.msg) for issue in invalid.value.issues] == [(("a",), "this does not fit anyOf")]
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [(b'"{}"', "a string"), (b"null", "null"), (b"[{}]", "an array"), (b"true", "a boolean"), (b"1.5", "a number")],
+)
+def test_a_value_of_another_type_is_told_of_which_it_is(result: bytes, said: str) -> None:
+    """A result that was sent as the text of its JSON, or left out, was only told that "this" is no object."""
+    with pytest.raises(Invalid) as invalid:
+        require_shape(require_schema({"type": "object"}), result)
+    assert [issue.msg for issue in invalid.value.issues] == [f'this is {said}, not of type "object"']
 
 
 def test_nothing_is_fetched_and_numbers_with_large_exponents_cost_more() -> None:

@@ -77,10 +77,11 @@ async def test_a_wrong_word_for_an_enumeration_is_answered_with_the_allowed_ones
 
 
 async def test_a_word_of_another_form_is_answered_with_the_pattern_that_it_must_have(node: NodeUnderTest) -> None:
-    """It ended in `$(?!\\\\n)`, with one backslash too many for whoever would use it."""
+    """The pattern ended in `$(?!\\\\n)`, with one backslash too many for whoever would use it."""
     answer = await node.client.post("/api/v1/tasks/claim-next", json={"assignee_id": "desk", "skills": ["Summarise"]})
     (issue,) = answer.json()["detail"]
-    assert issue["msg"] == "Expected str matching regex '^[a-z0-9][a-z0-9.+#_-]{0,49}$'"
+    said = "A tag: lower-case letters, digits and `.+#_-`"
+    assert issue["msg"] == f"Expected str matching regex '^[a-z0-9][a-z0-9.+#_-]{{0,49}}$': {said}"
 
 
 async def test_so_is_one_inside_an_object(node: NodeUnderTest) -> None:

@@ -16,7 +16,12 @@ def add(commands: Commands) -> None:
     send.add_argument("text", help="plain English; - reads it from standard input")
     send.add_argument("--private", action="store_true", help="keep it off the board")
     send.add_argument("--callback", metavar="URL", help="is told of replies on the board")
-    send.add_argument("--to", metavar="ADDRESS", help="the inbox; what follows, but --author, is for messages to one")
+    send.add_argument(
+        "--to",
+        metavar="ADDRESS",
+        type=inbox.inbox_address,
+        help=f"{inbox.INBOX}; what follows, but --author, is for messages to one",
+    )
     inbox.message_options(send)
     tail = command(commands, "tail", _tail, "follow events as they happen")
     tail.add_argument("topic", help="board, tasks, agents, thread:ID, task:ID, session:ID or inbox:ADDRESS")

@@ -1,4 +1,4 @@
-"""`relay ask` and `relay inbox`."""
+"""`relay ask`, `relay receipt` and `relay inbox`."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any, get_args
@@ -18,23 +18,29 @@ from relay_client.command.parser import (
 )
 from relay_client.command.running import run, words_of
 from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, UsageError
-from relay_client.inboxes import Clearable, InboxMessage, Settled
+from relay_client.inboxes import Clearable, InboxMessage, Receipt, Settled
 
 ANSWER_SECONDS = 300.0
 PAGE = 100  # messages read at once
 SETTLE_TRIES = 1000  # as many as there is time for: the work is done
 ONLY = ("subject", "in_reply_to", "thread", "artifact", "expires")
 """Options that relayed messages do not have; without `reply_to`, which RELAY_INBOX may have set."""
+INBOX = "the inbox, or the URL at which agents find shows it"
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
 
 
 def add(commands: Commands) -> None:
     ask = command(commands, "ask", _ask, "send a message to an inbox and wait for its answer")
-    ask.add_argument("to", metavar="ADDRESS", help="the inbox")
+    ask.add_argument("to", metavar="ADDRESS", type=inbox_address, help=INBOX)
     ask.add_argument("text", help="- reads it from standard input")
     ask.add_argument("--wait", metavar="SECONDS", type=seconds, default=ANSWER_SECONDS, help="for the answer")
     message_options(ask)
+    receipt = command(commands, "receipt", _receipt, "what became of a message that you sent to an inbox")
+    receipt.add_argument("to", metavar="ADDRESS", type=inbox_address, help=INBOX)
+    receipt.add_argument("id", help="of the message")
+    receipt.add_argument("--token", metavar="RECEIPT_TOKEN", required=True, help="as ask or send showed it")
+    receipt.add_argument("--wait", metavar="SECONDS", type=seconds, default=0.0, help="for the answer")
     inbox = group(commands, "inbox", "your inbox: an address that anybody can write to")
     opening = command(inbox, "open", _open, "open an inbox, or renew it; with --key, that of the key")
     opening.add_argument("--label", help="a name that everybody sees")
@@ -47,7 +53,11 @@ def add(commands: Commands) -> None:
     opening.add_argument("--card", metavar="FILE", help="an A2A agent card in JSON, which lists you in the directory")
     opening.add_argument("--clear", action="append", choices=get_args(Clearable), help="as often as you like")
     opening.add_argument("--rotate", action="store_true", help="end all earlier tokens")
-    opening.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of the inbox to be renewed")
+    opening.add_argument(
+        "--token",
+        default=environment("RELAY_INBOX_TOKEN"),
+        help="of the inbox to be renewed; else RELAY_INBOX_TOKEN, and without either another is opened",
+    )
     watch = command(inbox, "watch", _watch, "take messages as they come, and settle them")
     watch.add_argument(
         "--exec",
@@ -63,6 +73,11 @@ def add(commands: Commands) -> None:
             "address", nargs="?", default=environment("RELAY_INBOX"), help="else RELAY_INBOX, or of the key"
         )
         owner_options(owned)
+
+
+def inbox_address(given: str) -> str:
+    """The address of an inbox that may be given by a URL, such as agents find shows."""
+    return given.partition("/inboxes/")[2].partition("/")[0] or given
 
 
 def message_options(made: ArgumentParser) -> None:
@@ -94,8 +109,19 @@ def _ask(given: Namespace) -> int:
         try:
             receipt = relay.inboxes.answer(given.to, sent["id"], sent["receipt_token"], within=given.wait)
         except (DeadlineExceeded, KeyboardInterrupt):
-            note(f"message {sent['id']} is held until {sent['expires_at']}; its receipt_token: {sent['receipt_token']}")
+            note(f"message {sent['id']} is held until {sent['expires_at']}; what becomes of it:")
+            note(f"relay receipt {given.to} {sent['id']} --token {sent['receipt_token']}")
             raise
+    return _answered(given, receipt)
+
+
+def _receipt(given: Namespace) -> int:
+    with connected(given) as relay:
+        return _answered(given, relay.inboxes.answer(given.to, given.id, given.token, within=given.wait))
+
+
+def _answered(given: Namespace, receipt: Receipt) -> int:
+    """Show the answer to a message, or the status of one that has none."""
     show(given, receipt, receipt["reply"] or receipt["status"])
     return 0 if receipt["status"] in ("done", "input_required") else 1
 

@@ -67,7 +67,12 @@ def add(commands: Commands) -> None:
     work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
     work.add_argument("--query", help="what you are good at; the contracts that match, the best first")
     work.add_argument("--threshold", type=float, help="least score of a match, 0 to 1; the node takes 0.7 if left out")
-    work.add_argument("--publisher", action="append", metavar="NAME", help="work for these only")
+    work.add_argument(
+        "--publisher",
+        action="append",
+        metavar="NAME",
+        help="work for these only; else for everybody, also on contracts that ask for no skill",
+    )
     work.add_argument("--number", metavar="N", type=int, default=0, help="end after so many runs")
 
 
@@ -106,6 +111,9 @@ def _shown(given: Namespace, task: Task) -> int:
     has_result = task["status"] in ("completed", "submitted")
     if task["status"] == "submitted":
         note("submitted: accept it or reject it")
+    for ended in task.get("attempts", ()):
+        if not given.json and not has_result and (reason := ended["reason"]):
+            note(f"attempt {ended['attempt']} failed: {reason['code']}: {reason['message']}")
     show(given, task, _text(task.get("result_payload")) if has_result else task["status"])
     return 0 if has_result else 1
 
