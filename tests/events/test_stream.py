@@ -1,10 +1,9 @@
 """One stream of events by itself: what it says while nothing happens, and when it ends (NETWORK 3)."""
 
 import asyncio
-import gc
 import json
 import weakref
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -76,13 +75,6 @@ async def session_of(node: NodeUnderTest, lines: int) -> str:
 async def add_lines(node: NodeUnderTest, session: str, lines: int) -> None:
     for _ in range(lines):
         await post(node, f"/api/v1/sessions/{session}/messages", {"body": "x" * 60_000})
-
-
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """What a request refers to is freed when it has been answered, without the garbage collector, which runs rarely."""
 
 import asyncio
-import gc
 import re
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -24,11 +22,7 @@ HEADERS = ((TOO_LARGE,), SIGNED, ((b"authorization", b"Bearer none"),), ((b"idem
 BODIES = (b"", b"{", b'"', b"\xff", b"[]", b"{}", b'{"message":"Hola, necesito ayuda"}')
 
 
-@pytest.fixture(autouse=True)
-def without_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
+pytestmark = pytest.mark.usefixtures("without_collector")
 
 
 class Body:
