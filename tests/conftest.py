@@ -43,6 +43,14 @@ def logs() -> None:
     configure("warning")
 
 
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What a test lets go of is freed at once or stays, as in a node, where the collector runs rarely."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def collectable() -> Iterator[None]:
     """What tests import is frozen once, and nodes inside their process freeze nothing: there are hundreds of them, and

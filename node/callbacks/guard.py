@@ -99,7 +99,10 @@ class Guard(AsyncNetworkBackend):
                     await self._breaker.succeeded(circuit)
                 cleanup.pop_all()
             return _LimitedStream(stream, self._allowed)
-        raise failure or httpcore2.ConnectError(f"{host} has no address")
+        try:
+            raise failure or httpcore2.ConnectError(f"{host} has no address")
+        finally:
+            failure = None  # it refers to this frame, and to the request by those of its callers
 
     def begin_body(self) -> None:
         """Have all of the answer read that is to be read, now that its head has come. A head of more bytes could be

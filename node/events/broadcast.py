@@ -134,6 +134,7 @@ class Follower:
 
     def leave(self) -> None:
         """Stop following."""
+        self.on_too_slow = None  # else the task that it cancels, once it is cancelled, refers to itself by its failure
         self._broadcast.leave(self)
 
     def is_behind(self, most: int) -> bool:
@@ -143,9 +144,10 @@ class Follower:
 
     def drop(self) -> None:
         """End it: it is too slow."""
+        on_too_slow = self.on_too_slow
         self.leave()
-        if self.on_too_slow:
-            self.on_too_slow()
+        if on_too_slow:
+            on_too_slow()
 
     def _push_all(self, push: Push) -> bool:
         """Whether the connection had room for all that there is."""

@@ -4,7 +4,7 @@ import asyncio
 import random
 from contextlib import suppress
 from time import time
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -67,9 +67,8 @@ class EventStream:
         ends = self._loop.time() + STREAM_SECONDS
         with suppress(StoreUnavailable, CursorTooOld, Refused, TimeoutError):  # the client comes back and is told why
             if follower := await self._catch_up(ends):
+                follower.on_too_slow = cast("asyncio.Task[None]", asyncio.current_task()).cancel
                 try:
-                    task = asyncio.current_task()
-                    follower.on_too_slow = task.cancel if task else None
                     await self._follow(follower, ends)
                 finally:
                     follower.leave()

@@ -5,6 +5,7 @@ a whole partition, or many entities, therefore goes through here instead of `Sto
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from typing import TypeVar, cast
 
 from node.store.errors import StoreBusy, StoreUnavailable
@@ -43,7 +44,7 @@ async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> lis
     replies = [reply for some in _batches(store, commands) for reply in await store.reachable(some)]
     failure = _failure_of_all(replies)
     if failure and (isinstance(failure, StoreBusy) or store.serving_partition() is None):
-        raise failure
+        raise copy(failure)
     return replies
 
 
@@ -51,7 +52,7 @@ async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[Redi
     """`store.run_reachable` for any number of steps. Raises StoreUnavailable if none ran, CommandFailed."""
     replies = [reply for some in _batches(store, steps) for reply in await store.run_reachable(some)]
     if failure := _failure_of_all(replies):
-        raise failure
+        raise copy(failure)
     return replies
 
 

@@ -11,6 +11,7 @@ It is sent again only if Redis said that it did not begin it.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import repeat
 from typing import Self, TypeAlias, cast
@@ -315,8 +316,12 @@ def error_code(outcome: Exception) -> str:
 
 
 def meaning(outcome: Exception, call: Call) -> Exception:
-    """The exception that the caller gets."""
-    return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else outcome
+    """The exception that the caller gets: one of its own.
+
+    It will refer to the frames that it comes through, and with them to the request. If one of these had it, only the
+    garbage collector would free them.
+    """
+    return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else copy(outcome)
 
 
 def _reply(outcome: CallResult, call: Call) -> RedisReply:
@@ -330,7 +335,7 @@ def _all(results: list[FinalResult]) -> list[RedisReply]:
     """All replies. Raises the first failure."""
     for result in results:
         if isinstance(result, Exception):
-            raise result
+            raise copy(result)
     return cast("list[RedisReply]", results)
 
 
@@ -338,5 +343,5 @@ def _reachable(results: list[FinalResult]) -> list[RedisReply | StoreUnavailable
     """The replies, and the failures of servers out of reach. Raises CommandFailed."""
     for result in results:
         if isinstance(result, CommandFailed):
-            raise result
+            raise copy(result)
     return cast("list[RedisReply | StoreUnavailable]", results)

@@ -1,14 +1,22 @@
 """The guard on outgoing connections: what it lets be dialled, and that nothing else is."""
 
+import weakref
+from contextlib import suppress
+from ipaddress import ip_address
+
 import httpcore2
 import pytest
 
+from node.callbacks.attempt import NotNow
+from node.callbacks.breaker import Breaker, circuit_of_address
 from node.callbacks.call import AttemptTimeouts
 from node.callbacks.guard import MAX_DIALS, MAX_READ, Guard
 from node.callbacks.lookup import LOOKUP_SECONDS
 from node.callbacks.resolve import TURN_SECONDS
 from node.callbacks.target import TargetPolicy, TargetRefused
+from node.config import Limit
 from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, repeats, says, unlimited
+from tests.support.fake_store import FakeStore
 
 POLICY = TargetPolicy.of("https://node.example")
 PRIVATE = TargetPolicy(allow_private=True)
@@ -119,6 +127,18 @@ async def test_a_name_that_does_not_resolve_is_no_connection():
     with pytest.raises(httpcore2.ConnectError):
         await Guard(POLICY, FakeResolver(), SOMEBODY, unlimited(), dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == []
+
+
+async def test_nothing_is_left_of_a_guard_that_may_not_call_now(without_collector: None):
+    """What waits for its turn asks again and again, and the request with all that is sent would stay each time."""
+    breaker = Breaker(FakeStore(), Limit(1, 60))
+    await breaker.admit(circuit_of_address(ip_address(V4), 443), SOMEBODY)
+    guard = Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, breaker)
+    left = weakref.ref(guard)
+    with suppress(NotNow):
+        await guard.connect_tcp("agent.example", 443)
+    del guard
+    assert left() is None
 
 
 async def test_no_more_is_read_than_an_answer_needs():

@@ -292,3 +292,13 @@ def test_a_model_is_not_exported_to_where_something_else_is(tmp_path: Path, caps
     (tmp_path / "model.onnx").touch()
     assert main(["model", "export", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"relay-node: {tmp_path} is not empty: name a new directory\n"
+
+
+def test_the_runtime_reports_to_nobody(tmp_path: Path) -> None:
+    """What it cannot send at once, it keeps in a database below the home directory."""
+    program = (
+        "import sys; from pathlib import Path; from node.embedding.exported import *; ExportedModel(Path(sys.argv[1]))"
+    )
+    told = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "ORT_", "XDG_"))}
+    subprocess.run([sys.executable, "-c", program, exported_model()], check=True, env=told | {"HOME": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []

@@ -283,6 +283,23 @@ async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_w
     await asyncio.wait({running})
 
 
+async def test_nothing_is_left_of_a_stream_whose_client_has_gone(
+    node: NodeUnderTest, events: Events, without_collector: None
+) -> None:
+    """Streams last for minutes, and the collector looks last of all at what has been there for so long."""
+    thread, client = await post(node, "/api/v1/board", ENGLISH), Client()
+    left = weakref.ref(client)
+    following = events.topic(EventQuery(f"thread:{thread['id']}"), InboxProof())
+    first = await following.begin("now", 1)
+    running = asyncio.create_task(EventStream(following, "ndjson", first).run(cast("BodySender", client)))
+
+    await eventually(lambda: events.followers()["thread"] == 1)
+    running.cancel()
+    await asyncio.wait({running})
+    del running, client
+    assert left() is None
+
+
 async def test_what_is_trimmed_again_before_a_stream_begins_is_no_error(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -124,6 +126,24 @@ async def test_an_argument_that_cannot_be_sent_fails_only_its_own_call(store: St
     assert (one, two) == ([b"one", b"key"], [b"two", b"key"])
     assert isinstance(wrong, CommandFailed)
     assert store.stats.in_flight == 0
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_failure_keeps_nothing_of_what_it_came_through(
+    store: Store, without_collector: None, *, together: bool
+) -> None:
+    """While Redis is out of reach every request fails, and each may hold a megabyte."""
+    unsendable = ("SET", "key", "\ud800")
+    left: list[weakref.ref[set[str]]] = []
+
+    async def fail() -> None:
+        request = {"all that a caller holds"}
+        left.append(weakref.ref(request))
+        await (store.commands([unsendable]) if together else store.command(*unsendable))
+
+    with suppress(CommandFailed):
+        await fail()
+    assert [request() for request in left] == [None]
 
 
 async def test_thousands_of_callers_that_give_up_leave_every_other_reply_with_its_owner(store: Store) -> None:

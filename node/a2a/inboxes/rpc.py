@@ -6,7 +6,6 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import fields
 
 from node.a2a.documented import RpcAnswer, RpcBody
 from node.a2a.errors import failed_call
@@ -205,7 +204,7 @@ async def _params(request: Request, params: bytes, kind: type[T]) -> T:
     """The params of a call, by their names in JSON or, as the fields have them, in the proto file. Raises Invalid."""
     sent = await decode_in_steps(request, params, _either_name(kind))
     given: dict[str, object] = {}
-    for name, other in ((each.encode_name, each.name) for each in fields(kind)):
+    for name, other in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
         raw = bytes(getattr(sent, name) or getattr(sent, other))
         if raw:
             is_read = name in READ and len(raw) <= MAX_CONVERTED_BYTES
@@ -216,7 +215,7 @@ async def _params(request: Request, params: bytes, kind: type[T]) -> T:
 @cache
 def _either_name(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """A struct of the fields of `kind` by both of their names, unread; nothing is made of other names."""
-    names = dict.fromkeys(name for each in fields(kind) for name in (each.encode_name, each.name))
+    names = dict.fromkeys((*kind.__struct_encode_fields__, *kind.__struct_fields__))
     return msgspec.defstruct(kind.__name__, [(name, msgspec.Raw, msgspec.Raw()) for name in names])
 
 
