@@ -66,7 +66,7 @@ class Scales:
     async def used(self) -> int:
         """Bytes without what has a length of its own, however much there is: events, and the feed of offers."""
         streams = [*map(keys.events, range(ids.PARTITIONS)), keys.OFFERS, keys.KNOWN_OFFERS]
-        await self.store.commands([("DEL", name) for name in streams])
+        await self.store.run_all([("DEL", name) for name in streams])
         # What was deleted is freed by a thread of the server.
         while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110
             await asyncio.sleep(0.05)

@@ -9,7 +9,6 @@ from node.config import Limit
 from node.feedback.model import Report
 from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import entry_id, fields_of, text
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import LimitState, RateLimit
@@ -77,7 +76,7 @@ class FeedbackStore:
 
     async def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first. Raises StoreUnavailable."""
-        pages = await bulk(self._store, [_newest(partition, "+") for partition in range(ids.PARTITIONS)])
+        pages = await self._store.run_all([_newest(partition, "+") for partition in range(ids.PARTITIONS)])
         waiting = {partition: page for partition, page in enumerate(map(_entries, pages)) if page}
         while waiting:
             partition = max(waiting, key=lambda partition: entry_id(waiting[partition][-1][0]))

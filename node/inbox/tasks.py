@@ -18,7 +18,6 @@ from node.inbox.message_store import InboxMessageStore
 from node.inbox.model import InboxProof, InboxTask, InboxTurn, NewInboxMessage, NewTurn
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import RateLimit
@@ -124,7 +123,7 @@ class InboxTasks:
         if not ids.is_address(address):
             raise Refused("inbox.unknown")
         listed = keys.inbox_context(address, self.context_name(address, context, client))
-        is_open, named = await bulk(self._store, [("EXISTS", keys.inbox(address)), ("ZRANGE", listed, 0, -1)])
+        is_open, named = await self._store.run_all([("EXISTS", keys.inbox(address)), ("ZRANGE", listed, 0, -1)])
         if not is_open:
             raise Refused("inbox.unknown")
         heads = await self._heads(address, [each.decode() for each in cast("list[bytes]", named)])

@@ -18,7 +18,6 @@ from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
 from node.sign.proof import Proof
 from node.store import CommandFailed, Store, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
@@ -234,7 +233,7 @@ async def _entities(
     async for names in store.names(keys.pattern(kind)):
         for start in range(0, len(names), at_once):
             some = names[start : start + at_once]
-            for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):
+            for name, found in zip(some, await store.run_all([(command, each) for each in some]), strict=True):
                 entity = name.rpartition(":")[2]
                 if fields := _unpacked(entity, found) if isinstance(found, bytes) else fields_of(found):
                     yield entity, fields

@@ -79,7 +79,7 @@ class IndexVersions:
 
     async def both(self) -> tuple[IndexVersion | None, IndexVersion | None]:
         """The version that queries use, and the one that is being built."""
-        current, built = await self._store.commands([("HGETALL", self._keys.current), ("HGETALL", self._keys.built)])
+        current, built = await self._store.run_all([("HGETALL", self._keys.current), ("HGETALL", self._keys.built)])
         return _version(current), _version(built)
 
     async def wanted(

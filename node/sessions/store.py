@@ -11,7 +11,6 @@ from node.config import Limit
 from node.sessions.model import Line
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import fields_of, flat_of, text
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import Quota, RateLimit, counted
@@ -189,7 +188,7 @@ class SessionStore:
         found: dict[str, Attributed] = {}
         async for names in self._store.names(keys.pattern("session")):
             sessions = [name.rpartition(":")[2] for name in names]
-            clients = await bulk(self._store, [("HGET", keys.session(each), "client") for each in sessions])
+            clients = await self._store.run_all([("HGET", keys.session(each), "client") for each in sessions])
             for session_id, client in zip(sessions, cast("list[bytes | None]", clients), strict=True):
                 if client and origin.covers(client.decode(), None):
                     found[session_id] = Attributed("session", session_id, None, client.decode(), None)

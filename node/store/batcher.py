@@ -5,9 +5,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from node.store.errors import StoreUnavailable
-from node.store.scripts import Arg
-from node.store.steps import Step
-from node.store.store import Store
+from node.store.store import Store, Wanted
 
 T = TypeVar("T")
 
@@ -18,7 +16,7 @@ class Batcher(Generic[T]):
     Nobody waits for the result, so this is for work that is done again if it fails (`Store.send`).
     """
 
-    def __init__(self, store: Store, commands_of: Callable[[Sequence[T]], Iterable[Step | Sequence[Arg]]]) -> None:
+    def __init__(self, store: Store, commands_of: Callable[[Sequence[T]], Iterable[Wanted]]) -> None:
         """`commands_of` makes steps and plain commands of the items, which it gets in the order of `add`."""
         self._store = store
         self._commands_of = commands_of

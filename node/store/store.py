@@ -10,7 +10,7 @@ It is sent again only if Redis said that it did not begin it.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Self, TypeAlias, cast
@@ -30,6 +30,12 @@ log = structlog.get_logger()
 
 NAMES_AT_ONCE = 1000
 """Keys that Redis looks at in one SCAN: some 0.2 ms."""
+
+SHARE_OF_CALLS = 8
+"""One caller has at most one in this many of the allowed calls under way; the others are left for other callers."""
+
+Wanted: TypeAlias = Step | Sequence[Arg]
+"""A step, or a plain command, the first argument of which is its key."""
 
 FinalResult: TypeAlias = RedisReply | StoreUnavailable | CommandFailed
 """How a call ended after its last attempt: a reply, or what is raised, or put, in its place."""
@@ -67,16 +73,6 @@ class Store(ABC):
             return await self._retry(call, outcome, connection)
         return outcome
 
-    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
-        """Run many steps in one trip to each server concerned; otherwise as `commands`."""
-        return _all(await self._run_each(steps))
-
-    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach. Raises
-        CommandFailed.
-        """
-        return _reachable(await self._run_each(steps))
-
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         """Run one plain command, on the server of `key`, by default its first argument. It must not block."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
@@ -86,21 +82,28 @@ class Store(ABC):
             return await self._retry(call, outcome, connection)
         return outcome
 
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-        """Run plain commands in one trip to each server concerned; the first argument of each is its key.
+    async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
+        """Run any number of steps, or of plain commands, not of both.
 
-        They may take effect in any order. If some fail, the others run all the same, and what the first failure means
-        is raised. `bulk.bulk` takes any number of commands.
+        As many at a time as the share of one caller allows (SHARE_OF_CALLS), in one trip to each server concerned, and
+        in any order. If some of these fail, the others run all the same, and what the first failure means is raised.
         """
-        return _all(await self._pipelined(list(many)))
+        return [reply for some in self._portions(many) for reply in _all(await self._results(some))]
 
-    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-        """`commands`, with the failure itself in the place of a reply of a server that is out of reach. Raises
-        CommandFailed.
+    async def run_reachable(self, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
+        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach.
+
+        Raises StoreUnavailable only if no other server can be reached either: a page is not refused because its few
+        entities are all out of reach. Raises StoreBusy if nothing could be sent, CommandFailed.
         """
-        return _reachable(await self._pipelined(list(many)))
+        replies = [reply for some in self._portions(many) for reply in _reachable(await self._results(some))]
+        failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
+        is_none_there = failures and len(failures) == len(replies)
+        if is_none_there and (isinstance(failures[0], StoreBusy) or self.serving_partition() is None):
+            raise failures[0]
+        return replies
 
-    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
+    def send(self, wanted: Wanted, *, ahead: bool = False) -> None:
         """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
         Calls of this process to the same server in a later turn of the event loop find it done, those of others some
@@ -207,7 +210,19 @@ class Store(ABC):
         if self.stats.in_flight + replies_due > self.max_in_flight:
             raise StoreBusy(f"{self.max_in_flight} calls to Redis are under way")
 
-    async def _run_each(self, steps: Iterable[Step]) -> list[FinalResult]:
+    def _portions(self, many: Iterable[Wanted]) -> Iterator[Sequence[Wanted]]:
+        """As many at a time as one caller may have under way."""
+        waiting = list(many)
+        at_once = max(1, self.max_in_flight // SHARE_OF_CALLS)
+        for start in range(0, len(waiting), at_once):
+            yield waiting[start : start + at_once]
+
+    async def _results(self, some: Sequence[Wanted]) -> list[FinalResult]:
+        if isinstance(some[0], Step):
+            return await self._run_each(cast("Sequence[Step]", some))
+        return await self._pipelined(cast("Sequence[Sequence[Arg]]", some))
+
+    async def _run_each(self, steps: Sequence[Step]) -> list[FinalResult]:
         """Run steps side by side; returns when all of them have ended."""
         under_way: list[tuple[Call, Connection] | StoreUnavailable] = []
         for step in steps:

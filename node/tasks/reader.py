@@ -6,7 +6,6 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from node.store import Store, StoreUnavailable, keys
-from node.store.bulk import bulk_reachable, bulk_steps
 from node.store.decoding import fields_named, fields_of
 from node.store.lists import page_of
 from node.store.long_poll import another_status, wait_for_change
@@ -77,7 +76,7 @@ class TaskReader:
         """
         asked_at = monotonic()
         reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
-        replies = cast("list[tuple[int, list[bytes | None]]]", await bulk_steps(self._store, reading))
+        replies = cast("list[tuple[int, list[bytes | None]]]", await self._store.run_all(reading))
         rows = {
             task_id: StoredTask.of(now, fields_named(names, values) if names else fields_of(values), asked_at)
             for task_id, (now, values) in zip(task_ids, replies, strict=True)
@@ -108,7 +107,7 @@ class TaskReader:
     async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
         """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""
         asked_at = monotonic()
-        hashes = await bulk_reachable(self._store, (("HMGET", keys.task(each), *BASE) for each in task_ids))
+        hashes = await self._store.run_reachable(("HMGET", keys.task(each), *BASE) for each in task_ids)
         rows = {
             task_id: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)), asked_at)
             for task_id, values in zip(task_ids, hashes, strict=True)

@@ -138,7 +138,7 @@ class SearchableBoard:
     async def is_leased(self) -> bool:
         """Whether some worker has a thread to itself."""
         queues = (BOARD_KEYS.pending, BOARD_KEYS.backlog)
-        return any(await self.store.commands([("ZRANGE", queue, 1, "+inf", "BYSCORE") for queue in queues]))
+        return any(await self.store.run_all([("ZRANGE", queue, 1, "+inf", "BYSCORE") for queue in queues]))
 
     async def expire_leases(self) -> None:
         """Make due what a dead worker had taken, as a minute without it would."""

@@ -195,7 +195,7 @@ class Race:
         """The lists that have the contract; when it is to be looked at; when it was announced."""
         wanted = [("ZSCORE", keys.tasks_with(each), contract.id) for each in STATUSES]
         wanted += [("ZSCORE", keys.leases_of(contract.id), contract.id), ("ZSCORE", keys.KNOWN_OFFERS, contract.id)]
-        *listed, planned, known = cast("list[bytes | None]", await self._stores[0].commands(wanted))
+        *listed, planned, known = cast("list[bytes | None]", await self._stores[0].run_all(wanted))
         found = [status for status, at in zip(STATUSES, listed, strict=True) if at is not None]
         return found, float(planned or "inf"), int(float(known or 0))
 

@@ -6,7 +6,6 @@ from typing import NamedTuple, cast
 from node.search.corpus import EVERY, PostRef
 from node.search.engines.choice import EngineChoice
 from node.store import Store
-from node.store.bulk import bulk
 from node.store.decoding import fields_of
 from node.store.search_keys import SearchKeys
 
@@ -44,7 +43,7 @@ class DocumentChanges:
             return
         entry = ("XADD", self._keys.changes, "MAXLEN", "~", KEPT_CHANGES, "*")
         added = [(*entry, "id", ref.entity_id, "seq", ref.seq) for ref in refs]
-        await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
+        await self._store.run_all([*added, ("SPUBLISH", self._keys.changes, "")])
 
     async def after(self, entry: bytes) -> tuple[bool, list[DocumentChange]]:
         """Whether no entry after this one has been trimmed, and the next changes after it, oldest first."""

@@ -93,5 +93,5 @@ class IndexQueue:
 
     async def lengths(self) -> tuple[int, int]:
         """How many posts are pending, and how many entities in the backlog."""
-        pending, backlog = await self._store.commands([("ZCARD", self._keys.pending), ("ZCARD", self._keys.backlog)])
+        pending, backlog = await self._store.run_all([("ZCARD", self._keys.pending), ("ZCARD", self._keys.backlog)])
         return cast("int", pending), cast("int", backlog)

@@ -13,7 +13,6 @@ import msgspec
 
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk_reachable
 from node.store.decoding import entry_id, fields_of
 from node.store.steps import Step
 from node.store.unreadable import read_reachable
@@ -92,7 +91,7 @@ class OfferFeed:
         A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
         end: otherwise each new entry before it would wake the reader in vain.
         """
-        last, found = await self._store.commands([_LAST, _after(entry)])
+        last, found = await self._store.run_all([_LAST, _after(entry)])
         entries = _entries(found)
         return entries, entries[-1][0] if entries else min(entry, _end(last), key=entry_id)
 
@@ -116,7 +115,7 @@ class OfferFeed:
         return [offer for offer in offers.values() if offer], unreachable
 
     async def _facts(self, task_ids: Sequence[str]) -> list[RedisReply | StoreUnavailable]:
-        return await bulk_reachable(self._store, (("HMGET", keys.task(each), *_FACTS) for each in task_ids))
+        return await self._store.run_reachable(("HMGET", keys.task(each), *_FACTS) for each in task_ids)
 
 
 def _after(entry: str) -> tuple[str | int, ...]:
