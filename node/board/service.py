@@ -48,7 +48,7 @@ class Board:
         moderation: Moderation,
         settings: Settings,
         targets: TargetCheck,
-        index: TextIndex | None = None,
+        index: TextIndex,
     ) -> None:
         """`index`: that of the search, for new threads."""
         self._store = store
@@ -81,12 +81,12 @@ class Board:
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, rate.client, idempotency)
-        own = self._index.own_terms(title, body) if self._index else NO_TERMS
+        own = self._index.own_terms(title, body)
         thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields, own)
         if replayed:
             return await self._original(thread_id), True
         self._store.touch(thread_id, created_at)
-        if self._index and own is NO_TERMS:
+        if own is NO_TERMS:
             with suppress(StoreUnavailable):  # the thread is kept all the same, and the worker indexes it soon
                 await self._index.note(thread_id, title, body)
         stored = StoredThread(
