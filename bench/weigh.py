@@ -30,6 +30,7 @@ from node.run.embedded_redis import EmbeddedRedis
 from node.run.services import Services, Stores
 from node.search.store import SearchStore
 from node.sessions.model import NewLine, NewSession
+from node.sign.signed import UNSIGNED
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.store import TaskStore
@@ -123,19 +124,19 @@ class Things:
 
     async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
-        self.threads.append((await self.services.board.post(FREE, new, None, None))[0].id)
+        self.threads.append((await self.services.board.post(FREE, new, UNSIGNED, None))[0].id)
 
     async def reply(self, number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
-        await self.services.board.reply(FREE, self.threads[number % 100], new, None, None)
+        await self.services.board.reply(FREE, self.threads[number % 100], new, UNSIGNED, None)
 
     async def offer(self, number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))
-        self.tasks.append((await self.services.tasks.create(new, None, None, ""))[0].id)
+        self.tasks.append((await self.services.tasks.create(new, UNSIGNED, None, ""))[0].id)
 
     async def complete(self, number: int) -> None:
         task_id = self.tasks[number]
-        claim, _ = await self.services.tasks.claim(task_id, NewClaim("agent-2"), None, None)
+        claim, _ = await self.services.tasks.claim(task_id, NewClaim("agent-2"), UNSIGNED, None)
         result = msgspec.Raw(msgspec.json.encode({"summary": sentence(number), "pages": number}))
         await self.services.tasks.complete(task_id, Completion(claim.claim_token, result), lambda _: None)
 

@@ -287,9 +287,8 @@ class TaskStore(TaskReader):
         return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
-        signer, replay_id = (actor.signed.signer, actor.signed.replay_id) if actor.signed else ("", "")
-        first_use, proven = _first_use(replay_id, task_id), int(actor.has_publisher_token)
-        return await self._run(partial(step, first_use=first_use, proven=proven, signer=signer), task_id)
+        first_use, proven = _first_use(actor.signed.replay_id, task_id), int(actor.has_publisher_token)
+        return await self._run(partial(step, first_use=first_use, proven=proven, signer=actor.signed.signer), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(partial(step, claim=claim), task_id)
