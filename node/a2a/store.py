@@ -11,7 +11,7 @@ from typing import Any, cast
 from node.common.refusal import Refused
 from node.config import NO_LIMIT, Limit
 from node.store import Store, ids, keys
-from node.store.decoding import fields_named
+from node.store.decoding import fields_named, names_of
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, LimitState, LimitStore, RateLimit
 from node.store.steps import Key, Rest, step
@@ -142,7 +142,7 @@ class MessageStore:
         found, total = await self._store.run_all(
             [("ZRANGE", context, start, start + limit - 1, "REV"), ("ZCOUNT", context, oldest, "+inf")]
         )
-        names = [name.decode() for name in cast("list[bytes]", found)]
+        names = names_of(found)
         if said:
             sizes = await self._store.run_all([("HSTRLEN", keys.task(name), "message") for name in names])
             names = names[: _fitting(cast("list[int]", sizes))]

@@ -10,7 +10,7 @@ from typing import cast
 
 from node.board.model import AGENT, Posted
 from node.store import Store, ids, keys
-from node.store.decoding import fields_of
+from node.store.decoding import entries_of
 from node.store.lists import scan_sorted_set
 from node.store.outbox import Event
 
@@ -81,8 +81,7 @@ def _reading(event: Event) -> tuple[str, ...]:
 def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
     """Time and content of the record of a post; None if the post is gone."""
     if seq := event.fields.get("seq"):
-        entries = cast("list[tuple[bytes, object]]", reply)
-        fields = fields_of(entries[0][1]) if entries else {}
+        fields = dict(entries_of(reply)).get(f"0-{seq}", {})
         at, signer, source = fields.get(b"at"), fields.get(b"signer"), b"reply"
     elif event.kind in LISTED:
         status, address, proof = cast("list[bytes | None]", reply)

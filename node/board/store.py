@@ -13,7 +13,7 @@ from node.common.unreadable import show_each
 from node.config import Limit
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
-from node.store.decoding import code_of, flat_of
+from node.store.decoding import code_of, entries_of, flat_of
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
@@ -240,8 +240,7 @@ class BoardStore:
                 ("HMGET", keys.thread(thread_id), *THREAD_FIELDS),
             ]
         )
-        entries = cast("list[tuple[bytes, object]]", replies)
-        return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
+        return thread_of(thread_id, thread), [reply_of(thread_id, *entry) for entry in entries_of(replies)]
 
     async def with_reply(self, thread_id: str, seq: int) -> tuple[StoredThread | None, Reply | None]:
         """A thread, and its reply with that number, hidden or not; None where there is none."""
@@ -271,7 +270,7 @@ class BoardStore:
                 found.append(thread if thread and thread.status != "hidden" else None)
                 continue
             status, hidden = cast("tuple[bytes | None, bytes | None]", post)
-            replies = [reply_of(thread_id, *entry) for entry in cast("list[tuple[bytes, object]]", entries)]
+            replies = [reply_of(thread_id, *entry) for entry in entries_of(entries)]
             is_seen = status not in (None, b"hidden") and seq not in hidden_in(hidden)
             found.append(replies[0] if replies and is_seen else None)
         return found

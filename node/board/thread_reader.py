@@ -5,7 +5,7 @@ from typing import cast
 
 from node.board.record import hidden_in
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.decoding import fields_of
+from node.store.decoding import entries_of
 from node.store.lists import UNREACHABLE, ListedEntities
 
 
@@ -72,5 +72,4 @@ def _post(
 
 
 def _replies(reply: RedisReply) -> list[tuple[int, str]]:
-    entries = cast("list[tuple[bytes, Sequence[bytes]]]", reply)
-    return [(int(entry[2:]), fields_of(fields)[b"body"].decode()) for entry, fields in entries]
+    return [(int(entry[2:]), fields[b"body"].decode()) for entry, fields in entries_of(reply)]

@@ -22,7 +22,7 @@ from node.callbacks.owners import publisher_of_url, site_part
 from node.common.unreadable import show_each
 from node.store import Store, ids, keys
 from node.store.clock import now_ms
-from node.store.decoding import fields_of, number
+from node.store.decoding import entries_of, fields_of, number
 from node.store.due import take_due
 from node.store.lists import total_of
 from node.store.outbox import Event
@@ -271,9 +271,9 @@ class CallbackQueue:
         streams = (keys.callbacks_dead(partition) for partition in range(ids.PARTITIONS))
         found = await self._store.run_all(("XRANGE", stream, "-", "+") for stream in streams)
         kept = [
-            RawDeadLetter(partition, entry.decode(), fields_of(flat))
-            for partition, entries in enumerate(cast("list[list[tuple[bytes, object]]]", found))
-            for entry, flat in entries
+            RawDeadLetter(partition, entry, fields)
+            for partition, entries in enumerate(found)
+            for entry, fields in entries_of(entries)
         ]
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 

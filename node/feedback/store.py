@@ -9,7 +9,7 @@ from node.config import Limit
 from node.feedback.model import Report
 from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
-from node.store.decoding import entry_id, fields_of, text
+from node.store.decoding import entries_of, entry_id, text
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import LimitState, RateLimit
 from node.store.steps import Key, Rest, step
@@ -95,8 +95,7 @@ def _newest(partition: int, end: str) -> Sequence[Arg]:
 
 def _entries(page: object) -> list[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of the reports in a page, the newest last."""
-    entries = cast("list[tuple[bytes, object]]", page)
-    return [(entry.decode(), fields_of(flat)) for entry, flat in reversed(entries)]
+    return entries_of(page)[::-1]
 
 
 def _report(fields: dict[bytes, bytes]) -> Report:

@@ -8,7 +8,7 @@ import msgspec
 from node.inbox.model import MESSAGE
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
-from node.store.decoding import fields_of, number, text
+from node.store.decoding import entries_of, number, text
 
 
 class _Signed(msgspec.Struct):
@@ -70,9 +70,8 @@ class InboxOrigins:
 
     async def _of_key(self, key: str, address: str) -> list[Attributed]:
         entries = await self._store.command("XRANGE", keys.inbox_messages(address), "-", "+")
-        messages = [fields_of(flat) for _, flat in cast("list[tuple[bytes, list[bytes]]]", entries)]
         return [
             Attributed(MESSAGE, f"{address}:{message[b'id'].decode()}", int(message[b"at"]), None, key)
-            for message in messages
+            for _, message in entries_of(entries)
             if msgspec.json.decode(message[b"text"], type=_Signed).signer == key
         ]

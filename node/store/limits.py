@@ -15,6 +15,7 @@ from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.clock import now_ms
+from node.store.decoding import names_of
 from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.steps import Key, Step, step
@@ -231,7 +232,7 @@ class LimitStore:
         found = await self._store.run_all(
             [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)]
         )
-        return [name.decode() for names in cast("list[list[bytes]]", found) for name in names]
+        return [name for names in found for name in names_of(names)]
 
     async def release(self, quota: Quota) -> None:
         """Release a place before it ends; one without a name is not counted. Raises StoreUnavailable."""

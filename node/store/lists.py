@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from node.store.decoding import scores_of
+from node.store.decoding import names_of, scores_of
 from node.store.keys import Key
 from node.store.scripts import Arg
 from node.store.store import Store
@@ -25,7 +25,7 @@ async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[l
     StoreUnavailable.
     """
     found, total = await store.run_all([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
-    return [name.decode() for name in cast("list[bytes]", found)], cast("int", total)
+    return names_of(found), cast("int", total)
 
 
 async def total_of(store: Store, commands: Iterable[Sequence[Arg]]) -> int:
@@ -95,8 +95,7 @@ class ListedEntities:
 
     async def newest_open(self, most: int | None = None) -> list[str]:
         """See CorpusSource."""
-        names = await self._store.command("ZREVRANGE", self._opened, 0, most - 1 if most else -1)
-        return [name.decode() for name in cast("Sequence[bytes]", names)]
+        return names_of(await self._store.command("ZREVRANGE", self._opened, 0, most - 1 if most else -1))
 
     async def count_open(self) -> int:
         """See CorpusSource."""

@@ -18,6 +18,7 @@ from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import DocumentChanges
 from node.search.passages import MAX_PASSAGES, kept, seq_and_piece
 from node.store import Arg, Store
+from node.store.decoding import names_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Rest, Step, step
 from node.text.terms import MARK, marks_of, terms_of
@@ -191,8 +192,7 @@ class Documents:
     async def passages(self, version: str, entity_ids: Collection[str]) -> dict[str, set[str]]:
         """By entity, the passages that have a vector."""
         found = await self._store.run_all([("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
-        named = zip(entity_ids, cast("list[list[bytes]]", found), strict=True)
-        return {each: {name.decode() for name in names} for each, names in named}
+        return {each: set(names_of(names)) for each, names in zip(entity_ids, found, strict=True)}
 
     async def newer(self, entity_id: str, seq: int) -> set[str]:
         """Names of the passages of the replies after that one, whether or not they have a vector yet; of no more

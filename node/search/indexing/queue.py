@@ -12,6 +12,7 @@ from typing import cast
 import msgspec
 
 from node.store import Store
+from node.store.decoding import names_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Rest, step
 
@@ -76,7 +77,7 @@ class IndexQueue:
             reply = await self._store.run(search_lease(queue=queue, most=most, lease_ms=LEASE_MS))
             _, ends, *names = cast("list[bytes]", reply)
             if names:
-                return LeasedPosts(queue, int(ends), [name.decode() for name in names])
+                return LeasedPosts(queue, int(ends), names_of(names))
         return None
 
     async def done(self, leased: LeasedPosts, names: Collection[str]) -> None:

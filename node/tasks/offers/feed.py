@@ -13,7 +13,7 @@ import msgspec
 
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.decoding import entry_id, fields_of
+from node.store.decoding import entries_of, entry_id, names_of
 from node.store.steps import Step
 from node.store.unreadable import read_reachable
 from node.tasks import steps
@@ -103,7 +103,7 @@ class OfferFeed:
         """Those in a part of the list that can be claimed, newest first, and those that are out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
-        return await self.among([name.decode() for name in cast("list[bytes]", found)])
+        return await self.among(names_of(found))
 
     async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
         """Those of the contracts that can be claimed, in their order, and those out of reach. No texts are read.
@@ -123,7 +123,7 @@ def _after(entry: str) -> tuple[str | int, ...]:
 
 
 def _entries(reply: object) -> list[tuple[str, Offer]]:
-    rows = [(name.decode(), fields_of(flat)) for name, flat in cast("list[tuple[bytes, Any]]", reply)]
+    rows = entries_of(reply)
     return [(name, _offer(row[b"id"].decode(), row[b"publisher_id"], row[b"skills"])) for name, row in rows]
 
 
