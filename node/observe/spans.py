@@ -157,10 +157,10 @@ class TracedStore:
     async def run(self, step: Step) -> RedisReply:
         return await self._in_span(step.script.name, self._store.run(step))
 
-    def send(self, wanted: Wanted, *, ahead: bool = False) -> None:
-        self._store.send(wanted, ahead=ahead)
-        # Nobody waits for its end, so it is an event, not a span. What is sent ahead is of several requests.
-        if not ahead and trace.get_current_span().is_recording():
+    def send(self, wanted: Wanted) -> None:
+        self._store.send(wanted)
+        # Nobody waits for its end, so it is an event, not a span.
+        if trace.get_current_span().is_recording():
             trace.get_current_span().add_event("sent", _operation(_name_of([wanted])))
 
     async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:

@@ -11,6 +11,7 @@ It is sent again only if Redis said that it did not begin it.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import Self, TypeAlias, cast
@@ -56,7 +57,8 @@ class Store(ABC):
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
         """The outcome of all calls of `send`, which is never settled."""
         self._retrying: set[asyncio.Task[None]] = set()
-        self._gathered: list[Callable[[], None]] = []
+        self._makers: list[Callable[[], Iterable[Wanted]]] = []
+        """What `send_ahead` was given and has not called yet."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,31 +105,26 @@ class Store(ABC):
             raise failures[0]
         return replies
 
-    def send(self, wanted: Wanted, *, ahead: bool = False) -> None:
+    def send(self, wanted: Wanted) -> None:
         """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
         Calls of this process to the same server in a later turn of the event loop find it done, those of others some
-        milliseconds later. What is sent `ahead` goes before the calls of its kind (steps, commands) of this turn.
+        milliseconds later.
 
         Raises StoreUnavailable if no server is known for it, or too many calls are under way; what fails later is
         logged.
         """
-        if isinstance(wanted, Step):
-            slot, connection = self._route(wanted.keys[0])
-            if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
-                for source in wanted.script.sources().values():
-                    self._send(connection, ("SCRIPT", "LOAD", source), slot, ahead)
-                connection.loaded.add(wanted.script.name)
-            self._send(connection, wanted.args, slot, ahead, wanted.script, wanted.keys)
-        else:
-            slot, connection = self._route(wanted[1])
-            self._send(connection, wanted, slot, ahead)
+        self._send(wanted, ahead=False)
 
-    def before_sending(self, act: Callable[[], None]) -> None:
-        """Call `act` once, before the next call is sent that anybody makes from now on. It has to send `ahead`."""
-        if not self._gathered:
+    def send_ahead(self, make: Callable[[], Iterable[Wanted]]) -> None:
+        """`send` what `make` gives, ahead of the calls of the same kind (steps, commands) of this turn.
+
+        `make` is called once, before the next call is sent that anybody makes from now on. What cannot be sent is
+        passed over.
+        """
+        if not self._makers:
             self._loop.call_soon(self._flush)
-        self._gathered.append(act)
+        self._makers.append(make)
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary, such as INFO or SCRIPT LOAD."""
@@ -193,10 +190,12 @@ class Store(ABC):
         for connection in self._connections():
             connection.flush()
 
-    def _act_before_sending(self) -> None:
-        acts, self._gathered = self._gathered, []
-        for act in acts:
-            act()
+    def _send_made(self) -> None:
+        makers, self._makers = self._makers, []
+        for make in makers:
+            for wanted in make():
+                with suppress(StoreUnavailable):
+                    self._send(wanted, ahead=True)
 
     def _call(self, args: Sequence[Arg], slot: int, script: Script | None = None, keys: Sequence[str] = ()) -> Call:
         self._admit(1)
@@ -297,7 +296,19 @@ class Store(ABC):
         deadline = self._loop.time() + self.timeout
         return Pipeline(commands[0], 0, deadline, self._loop.create_future(), commands=commands)
 
-    def _send(
+    def _send(self, wanted: Wanted, *, ahead: bool) -> None:
+        if isinstance(wanted, Step):
+            slot, connection = self._route(wanted.keys[0])
+            if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
+                for source in wanted.script.sources().values():
+                    self._submit_unawaited(connection, ("SCRIPT", "LOAD", source), slot, ahead)
+                connection.loaded.add(wanted.script.name)
+            self._submit_unawaited(connection, wanted.args, slot, ahead, wanted.script, wanted.keys)
+        else:
+            slot, connection = self._route(wanted[1])
+            self._submit_unawaited(connection, wanted, slot, ahead)
+
+    def _submit_unawaited(
         self,
         connection: Connection,
         args: Sequence[Arg],

@@ -35,14 +35,15 @@ class FakeStore(Store):
     async def run(self, step: Step) -> RedisReply:
         return self._run(step)
 
-    def send(self, wanted: Wanted, *, ahead: bool = False) -> None:
+    def send(self, wanted: Wanted) -> None:
         if isinstance(wanted, Step):
             self._run(wanted)
         else:
             self.redis.execute_command(*wanted)
 
-    def before_sending(self, act: Callable[[], None]) -> None:
-        act()
+    def send_ahead(self, make: Callable[[], Iterable[Wanted]]) -> None:
+        for wanted in make():
+            self.send(wanted)
 
     def _run(self, step: Step) -> RedisReply:
         tags = {key[key.index("{") : key.index("}")] for key in step.keys}
