@@ -52,12 +52,14 @@ class TaskReader:
         """What says in which lists contracts belong, without those that cannot be read at all."""
         return await read_each(task_ids, lambda some: self.read_all(some, LISTED_BY))
 
-    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
-        """`listed`, of those contracts that are in reach now, and which are not.
+    async def listed_reachable(
+        self, task_ids: Sequence[str], names: Sequence[bytes] = BASE
+    ) -> tuple[dict[str, StoredTask], list[str]]:
+        """`listed`, of those contracts that are in reach now, and which are not. `names` may leave out TEXTS.
 
         Raises StoreUnavailable if no server is there.
         """
-        return await read_reachable(task_ids, self._listed_reachable)
+        return await read_reachable(task_ids, lambda some: self._listed_reachable(some, names))
 
     async def page(self, status: str, limit: int, offset: int) -> ListedTasks:
         """Contracts that are listed under a status, the newest first, without those that cannot be read.
@@ -104,12 +106,14 @@ class TaskReader:
             )
         return await self.read(task_id, names)
 
-    async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
+    async def _listed_reachable(
+        self, task_ids: Sequence[str], names: Sequence[bytes]
+    ) -> list[StoredTask | StoreUnavailable]:
         """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""
         asked_at = monotonic()
-        hashes = await self._store.run_reachable(("HMGET", keys.task(each), *BASE) for each in task_ids)
+        hashes = await self._store.run_reachable(("HMGET", keys.task(each), *names) for each in task_ids)
         rows = {
-            task_id: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)), asked_at)
+            task_id: StoredTask(0, fields_named(names, cast("list[bytes | None]", values)), asked_at)
             for task_id, values in zip(task_ids, hashes, strict=True)
             if not isinstance(values, StoreUnavailable)
         }

@@ -49,7 +49,7 @@ from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.steps import Claim, UncheckedResult
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, known, task_of
+from node.tasks.view import CHANGING, LISTED, ChangeLog, StoredTask, elapsed, known, task_of
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -75,8 +75,9 @@ class Tasks:
         self._index = index
         self._proofs = Proofs(store, tokens)
         self._offer_check = OfferCheck(targets, artifact_statuses)
-        self._base = f"{settings.public_url}/api/v1/tasks/"
-        self._listing = TaskListing(feed, store, self._base)
+        self.base = f"{settings.public_url}/api/v1/tasks/"
+        """The address of a contract, without its id."""
+        self._listing = TaskListing(feed, store, self.base)
 
     async def create(
         self, new: NewTask, signed: Signed, idempotency: IdempotencyKey | None, client: str
@@ -149,14 +150,13 @@ class Tasks:
         found = show_each(contracts, self._listing.record)
         return [found.get(task_id) for task_id in task_ids]
 
-    async def on_offer(self, task_ids: Sequence[str]) -> dict[str, Task]:
-        """Those of the contracts that are offered and can be read, as lists show them.
+    async def on_offer(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """Those of the contracts that are offered and can be read, without their texts.
 
         Raises StoreUnavailable if no server is there.
         """
-        rows, _ = await self._store.listed_reachable(task_ids)
-        offers = ((task_id, row) for task_id, row in rows.items() if row.is_in("offered"))
-        return show_each(offers, self._listing.record)
+        rows, _ = await self._store.listed_reachable(task_ids, CHANGING)
+        return {task_id: row for task_id, row in rows.items() if row.is_in("offered")}
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results."""
@@ -391,4 +391,4 @@ class Tasks:
             await self._store.project_soon(task_id, row)
 
     def _task(self, task_id: str, row: StoredTask) -> Task:
-        return task_of(task_id, self._base + task_id, row)
+        return task_of(task_id, self.base + task_id, row)

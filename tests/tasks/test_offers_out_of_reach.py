@@ -25,8 +25,10 @@ GONE: set[str] = set()
 class PartlyGone(TaskStore):
     """The store of a cluster of which a part is out of reach."""
 
-    async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
-        return _without_gone(task_ids, await super()._listed_reachable(task_ids))
+    async def _listed_reachable(
+        self, task_ids: Sequence[str], names: Sequence[bytes]
+    ) -> list[StoredTask | StoreUnavailable]:
+        return _without_gone(task_ids, await super()._listed_reachable(task_ids, names))
 
 
 def _without_gone(task_ids: Sequence[str], found: Sequence[Any]) -> list[Any]:
