@@ -9,7 +9,7 @@ from node.store import Store, StoreUnavailable, keys
 from node.store.decoding import fields_named, fields_of
 from node.store.lists import page_of
 from node.store.long_poll import another_status, wait_for_change
-from node.store.unreadable import read_each, read_reachable
+from node.store.unreadable import reached, read_each, read_reachable
 from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
@@ -40,22 +40,18 @@ class TaskReader:
         (row,) = await self.read_all([task_id], names)
         return row
 
-    async def listed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of contracts, without those that cannot be read at all."""
-        return await read_each(task_ids, lambda some: self.read_all(some, LISTED))
-
-    async def readable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """All fields of contracts, without those that cannot be read at all."""
-        return await read_each(task_ids, self.read_all)
+    async def readable(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, StoredTask]:
+        """`read_all`, without the contracts that cannot be read at all."""
+        return await read_each(task_ids, lambda some: self.read_all(some, names))
 
     async def read_for_lists(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What says in which lists contracts belong, without those that cannot be read at all."""
-        return await read_each(task_ids, lambda some: self.read_all(some, LISTED_BY))
+        """What says in which lists contracts belong, as `readable`."""
+        return await self.readable(task_ids, LISTED_BY)
 
     async def listed_reachable(
         self, task_ids: Sequence[str], names: Sequence[bytes] = BASE
     ) -> tuple[dict[str, StoredTask], list[str]]:
-        """`listed`, of those contracts that are in reach now, and which are not. `names` may leave out TEXTS.
+        """What lists show of those contracts that can be read, and which are out of reach. `names` may leave out TEXTS.
 
         Raises StoreUnavailable if no server is there.
         """
@@ -114,8 +110,7 @@ class TaskReader:
         hashes = await self._store.run_reachable(("HMGET", keys.task(each), *names) for each in task_ids)
         rows = {
             task_id: StoredTask(0, fields_named(names, cast("list[bytes | None]", values)), asked_at)
-            for task_id, values in zip(task_ids, hashes, strict=True)
-            if not isinstance(values, StoreUnavailable)
+            for task_id, values in reached(task_ids, hashes)
         }
         # What time changes is judged by the clock of the server that holds it, so it is read again, by a step.
         leased = [

@@ -145,7 +145,7 @@ class Tasks:
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
         """Contracts as lists show them; None for an id of none that can be read."""
-        rows = await self._store.listed(task_ids)
+        rows = await self._store.readable(task_ids, LISTED)
         contracts = ((task_id, row) for task_id, row in rows.items() if row.is_contract)
         found = show_each(contracts, self._listing.record)
         return [found.get(task_id) for task_id in task_ids]
