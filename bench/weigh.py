@@ -30,6 +30,7 @@ from node.run.embedded_redis import EmbeddedRedis
 from node.run.services import Services, Stores
 from node.search.store import SearchStore
 from node.sessions.model import NewLine, NewSession
+from node.sign.signed import UNSIGNED
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.store import TaskStore
@@ -66,7 +67,7 @@ class Scales:
     async def used(self) -> int:
         """Bytes without what has a length of its own, however much there is: events, and the feed of offers."""
         streams = [*map(keys.events, range(ids.PARTITIONS)), keys.OFFERS, keys.KNOWN_OFFERS]
-        await self.store.commands([("DEL", name) for name in streams])
+        await self.store.run_all([("DEL", name) for name in streams])
         # What was deleted is freed by a thread of the server.
         while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -123,19 +124,19 @@ class Things:
 
     async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
-        self.threads.append((await self.services.board.post(FREE, new, None, None))[0].id)
+        self.threads.append((await self.services.board.post(FREE, new, UNSIGNED, None))[0].id)
 
     async def reply(self, number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
-        await self.services.board.reply(FREE, self.threads[number % 100], new, None, None)
+        await self.services.board.reply(FREE, self.threads[number % 100], new, UNSIGNED, None)
 
     async def offer(self, number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))
-        self.tasks.append((await self.services.tasks.create(new, None, None, ""))[0].id)
+        self.tasks.append((await self.services.tasks.create(new, UNSIGNED, None, ""))[0].id)
 
     async def complete(self, number: int) -> None:
         task_id = self.tasks[number]
-        claim, _ = await self.services.tasks.claim(task_id, NewClaim("agent-2"), None, None)
+        claim, _ = await self.services.tasks.claim(task_id, NewClaim("agent-2"), UNSIGNED, None)
         result = msgspec.Raw(msgspec.json.encode({"summary": sentence(number), "pages": number}))
         await self.services.tasks.complete(task_id, Completion(claim.claim_token, result), lambda _: None)
 

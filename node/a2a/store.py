@@ -11,7 +11,7 @@ from typing import Any, cast
 from node.common.refusal import Refused
 from node.config import NO_LIMIT, Limit
 from node.store import Store, ids, keys
-from node.store.decoding import fields_named
+from node.store.decoding import fields_named, names_of
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, LimitState, LimitStore, RateLimit
 from node.store.steps import Key, Rest, step
@@ -139,15 +139,15 @@ class MessageStore:
             if rank is None:
                 return None, "", 0
             start = cast("int", rank) + 1
-        found, total = await self._store.commands(
+        found, total = await self._store.run_all(
             [("ZRANGE", context, start, start + limit - 1, "REV"), ("ZCOUNT", context, oldest, "+inf")]
         )
-        names = [name.decode() for name in cast("list[bytes]", found)]
+        names = names_of(found)
         if said:
-            sizes = await self._store.commands([("HSTRLEN", keys.task(name), "message") for name in names])
+            sizes = await self._store.run_all([("HSTRLEN", keys.task(name), "message") for name in names])
             names = names[: _fitting(cast("list[int]", sizes))]
         fields = SAID if said else FACTS
-        rows = await self._store.commands([("HMGET", keys.task(name), *fields) for name in names])
+        rows = await self._store.run_all([("HMGET", keys.task(name), *fields) for name in names])
         last = names[-1] if start + len(names) < cast("int", total) and names else ""
         read = [fields_named(fields, row) for row in cast("list[Values]", rows)]
         return list(zip(names, read, strict=True)), last, cast("int", total)

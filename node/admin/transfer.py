@@ -70,9 +70,9 @@ async def _move(source: Store, target: Store) -> None:
         reply = await source.command("SCAN", cursor, "COUNT", ENTRIES_AT_ONCE)
         cursor, names = cast("tuple[bytes, Sequence[bytes]]", reply)
         # TTLs first: a key that expires between the two calls has no dump, and so is not restored without a TTL.
-        lives = cast("list[int]", await source.commands([("PTTL", name) for name in names]))
-        dumps = await source.commands([("DUMP", name) for name in names])
-        await target.commands(
+        lives = cast("list[int]", await source.run_all([("PTTL", name) for name in names]))
+        dumps = await source.run_all([("DUMP", name) for name in names])
+        await target.run_all(
             [
                 ("RESTORE", name, 0 if life == NO_END else max(life, 1), cast("bytes", dump), "REPLACE")
                 for name, dump, life in zip(names, dumps, lives, strict=True)

@@ -7,7 +7,6 @@ import msgspec
 
 from node.agents.model import AgentSkill, ListedCard
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable
 from node.store.lists import UNREACHABLE, ListedEntities
 
 
@@ -19,7 +18,7 @@ class AgentReader(ListedEntities):
 
     async def statuses(self, agent_ids: Sequence[str]) -> list[str]:
         """`open`; empty for an entry that is not listed, or hidden. Raises StoreUnavailable."""
-        found = await bulk(self._store, [("HEXISTS", keys.agent(each), "shown") for each in agent_ids])
+        found = await self._store.run_all([("HEXISTS", keys.agent(each), "shown") for each in agent_ids])
         return ["open" if each else "" for each in found]
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
@@ -28,7 +27,7 @@ class AgentReader(ListedEntities):
         The status is `unreachable` where the server of an entry cannot be read and others can. Raises StoreUnavailable.
         """
         agent_ids = list({agent_id for agent_id, _ in refs})
-        found = await bulk_reachable(self._store, map(_reading, agent_ids))
+        found = await self._store.run_reachable(map(_reading, agent_ids))
         cards = {
             agent_id: reply if isinstance(reply, StoreUnavailable) else _card(reply)
             for agent_id, reply in zip(agent_ids, found, strict=True)

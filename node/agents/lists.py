@@ -7,10 +7,9 @@ from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_steps_reachable, total_of
 from node.store.clock import now_ms
 from node.store.decoding import scores_of
-from node.store.lists import Listing, page_of, project
+from node.store.lists import Listing, page_of, project, total_of
 from node.store.unreadable import read_reachable
 
 ENDS_AT_ONCE = 100
@@ -56,13 +55,13 @@ class AgentLists:
                 *((keys.agents_with(each), shown_at if each == liveness else None) for each in LIVENESS),
             ]
             commands += [("ZADD", listed, at, agent_id) if at else ("ZREM", listed, agent_id) for listed, at in places]
-        await bulk(self._store, commands)
+        await self._store.run_all(commands)
 
     async def sweep(self) -> list[str]:
         """Remove entries whose time is over. Returns those looked at, which are to be projected anew.
 
         Those that are out of reach are left for later, and one on which that fails keeps no other. Raises
-        StoreUnavailable if all are out of reach.
+        StoreUnavailable if no server is there.
         """
         due = await self._store.command(
             *("ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE, "WITHSCORES")
@@ -87,7 +86,7 @@ class AgentLists:
                 )
                 for each in agent_ids
             ]
-            return await bulk_steps_reachable(self._store, expiring)
+            return await self._store.run_reachable(expiring)
 
         looked_at, _ = await read_reachable(list(ends), expire)
         return list(looked_at)
@@ -95,7 +94,7 @@ class AgentLists:
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""
         now = await self.now()
-        counts = await self._store.commands([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
+        counts = await self._store.run_all([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
         # What is under way is due again in less than that, should its worker die.
         schedules = map(keys.agents_due, range(ids.PARTITIONS))
         due = await total_of(self._store, (("ZCOUNT", each, "-inf", now + HIDDEN_MS) for each in schedules))

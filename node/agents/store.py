@@ -13,7 +13,6 @@ from node.agents.findings import CheckResult, Probe
 from node.agents.steps import EntryKeys
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.bulk import bulk_reachable
 from node.store.clock import now_ms
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import TakenNames, take_due
@@ -215,10 +214,10 @@ class AgentStore:
 
         Where the server of an entry or of its inbox cannot be read and others can, its error as a value.
         """
-        found = await bulk_reachable(self._store, [("HGETALL", keys.agent(each)) for each in agent_ids])
+        found = await self._store.run_reachable([("HGETALL", keys.agent(each)) for each in agent_ids])
         entries = [each if isinstance(each, StoreUnavailable) else fields_of(each) for each in found]
         addresses = list({address for each in entries if (address := _inbox_of(each))})
-        seen = await bulk_reachable(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
+        seen = await self._store.run_reachable([("HGET", keys.inbox(each), "seen") for each in addresses])
         seen_at = dict(zip(addresses, seen, strict=True))
         return [_row(each, seen_at.get(_inbox_of(each))) for each in entries]
 

@@ -283,7 +283,7 @@ class ArtifactStore:
     async def due(self, limit: int) -> list[str]:
         """Ids of artifacts whose time is over, at most `limit` of each partition, of those that can be read.
 
-        Raises StoreUnavailable if none can.
+        Raises StoreUnavailable if no server is there.
         """
         return await find_due(self._store, [keys.artifacts(each) for each in range(ids.PARTITIONS)], limit)
 
@@ -313,7 +313,7 @@ class ArtifactStore:
 
     async def _bytes(self) -> list[int]:
         """Bytes held in each partition."""
-        replies = await self._store.commands(
+        replies = await self._store.run_all(
             ("HGET", keys.artifact_bytes(partition), ALL) for partition in range(ids.PARTITIONS)
         )
         return [int(cast("bytes | None", reply) or 0) for reply in replies]

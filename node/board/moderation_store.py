@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, scores_of
 from node.store.limits import DAY_MS
 from node.store.steps import Key, step
@@ -120,13 +119,13 @@ class ModerationStore:
     async def waiting(self, limit: int) -> list[StoredReports]:
         """Posts that the operator has not looked at since they were reported, those reported last first."""
         ends = ("+inf", "-inf", "WITHSCORES", "LIMIT", 0, limit)
-        pages = await bulk(
-            self._store, [("ZREVRANGEBYSCORE", keys.reports(each), *ends) for each in range(ids.PARTITIONS)]
+        pages = await self._store.run_all(
+            [("ZREVRANGEBYSCORE", keys.reports(each), *ends) for each in range(ids.PARTITIONS)]
         )
         found = [each for page in pages for each in scores_of(page)]
         newest = sorted(found, key=lambda each: -each[1])[:limit]
         posts = [ids.post_named(name) for name, _ in newest]
-        records = await bulk(self._store, [("HGETALL", keys.report(*post)) for post in posts])
+        records = await self._store.run_all([("HGETALL", keys.report(*post)) for post in posts])
         return [_reports(post, int(at), record) for post, (_, at), record in zip(posts, newest, records, strict=True)]
 
     async def reported(self, thread_id: str, seq: int) -> StoredReports | None:

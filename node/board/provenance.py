@@ -10,8 +10,7 @@ from typing import cast
 
 from node.board.model import AGENT, Posted
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import fields_of
+from node.store.decoding import entries_of
 from node.store.lists import scan_sorted_set
 from node.store.outbox import Event
 
@@ -37,13 +36,13 @@ class Provenance:
         posted = [event for event in events if event.kind in POSTED and event.fields.get("client")]
         if not self._days or not posted:
             return
-        records = await bulk(self._store, map(_reading, posted))
+        records = await self._store.run_all(map(_reading, posted))
         changes: list[Sequence[str | int]] = []
         for event, record in zip(posted, records, strict=True):
             if found := _record_of(event, record):
                 at, member = found
                 changes.append(("ZADD", keys.posters(event.partition), at, member))
-        await bulk(self._store, changes)
+        await self._store.run_all(changes)
 
     async def of_posts(self, posts: Sequence[tuple[str, int, int]]) -> list[Posted | None]:
         """Who posted each of these, named by thread or contract, number and time (ms); None where nobody knows."""
@@ -51,7 +50,7 @@ class Provenance:
             ("ZRANGEBYSCORE", keys.posters(ids.partition_of_id(thread_id)), at, at) for thread_id, _, at in posts
         ]
         found: list[Posted | None] = []
-        for (thread_id, seq, at), members in zip(posts, await bulk(self._store, commands), strict=True):
+        for (thread_id, seq, at), members in zip(posts, await self._store.run_all(commands), strict=True):
             at_that_time = (_posted(member.decode(), at) for member in cast("list[bytes]", members))
             found.append(next((each for each in at_that_time if (each.thread_id, each.seq) == (thread_id, seq)), None))
         return found
@@ -82,8 +81,7 @@ def _reading(event: Event) -> tuple[str, ...]:
 def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
     """Time and content of the record of a post; None if the post is gone."""
     if seq := event.fields.get("seq"):
-        entries = cast("list[tuple[bytes, object]]", reply)
-        fields = fields_of(entries[0][1]) if entries else {}
+        fields = dict(entries_of(reply)).get(f"0-{seq}", {})
         at, signer, source = fields.get(b"at"), fields.get(b"signer"), b"reply"
     elif event.kind in LISTED:
         status, address, proof = cast("list[bytes | None]", reply)

@@ -1,12 +1,13 @@
 """Decodes the records of threads and replies in Redis."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from node.board.model import Reply, ThreadStatus
 from node.common.timestamps import timestamp
-from node.store.decoding import fields_of, number, text
+from node.store.decoding import number, text
 
 THREAD_FIELDS = (
     *("status", "source", "title", "body", "author", "signature", "created_at", "last_reply_at", "reply_count"),
@@ -81,9 +82,8 @@ def has_status(row: Row, status: bytes) -> bool:
     return found == status and title is not None
 
 
-def reply_of(thread_id: str, entry: bytes, flat: object) -> Reply:
+def reply_of(thread_id: str, entry: str, fields: Mapping[bytes, bytes]) -> Reply:
     """A reply of the stream, whose entry ids are 0-<seq>."""
-    fields = fields_of(flat)
     signature = fields.get(b"signature")
     return Reply(
         id=fields[b"id"].decode(),

@@ -48,7 +48,7 @@ class Board:
         moderation: Moderation,
         settings: Settings,
         targets: TargetCheck,
-        index: TextIndex | None = None,
+        index: TextIndex,
     ) -> None:
         """`index`: that of the search, for new threads."""
         self._store = store
@@ -62,7 +62,7 @@ class Board:
         self._pages = SharedReads(self._page_json)
 
     async def post(
-        self, rate: QuotaLimit, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, rate: QuotaLimit, new: NewThread, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, given again.
 
@@ -81,12 +81,12 @@ class Board:
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, rate.client, idempotency)
-        own = self._index.own_terms(title, body) if self._index else NO_TERMS
-        thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields, own)
+        own = self._index.own_terms(title, body)
+        thread_id, created_at, replayed = await self._store.post(rate, idempotency, signed.replay_id, fields, own)
         if replayed:
             return await self._original(thread_id), True
         self._store.touch(thread_id, created_at)
-        if self._index and own is NO_TERMS:
+        if own is NO_TERMS:
             with suppress(StoreUnavailable):  # the thread is kept all the same, and the worker indexes it soon
                 await self._index.note(thread_id, title, body)
         stored = StoredThread(
@@ -96,13 +96,13 @@ class Board:
             title=title,
             body=body,
             author=new.author or None,
-            signature=signed.signature if signed else None,
+            signature=signed.signature or None,
             created_at=created_at,
         )
         return self._thread(stored), False
 
     async def reply(
-        self, rate: RateLimit, thread_id: str, new: NewReply, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, thread_id: str, new: NewReply, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Reply, bool]:
         """Answer a thread; the second value says whether the reply is an earlier one, given again.
 
@@ -114,7 +114,7 @@ class Board:
         require_all(lambda: require_text("body", body), lambda: require_name("author", new.author or ""), body=body)
         fields = {"body": body} | _attribution(new.author, signed)
         reply_id, seq, created_at, replayed = await self._store.reply(
-            rate, thread_id, idempotency, _replay_id(signed), fields
+            rate, thread_id, idempotency, signed.replay_id, fields
         )
         if replayed:
             return await self._original_reply(thread_id, seq), True
@@ -125,8 +125,8 @@ class Board:
             thread_id=thread_id,
             body=body,
             author=new.author or None,
-            is_signed=signed is not None,
-            signature=msgspec.json.decode(signed.signature) if signed else None,
+            is_signed=bool(signed.signer),
+            signature=msgspec.json.decode(signed.signature) if signed.signer else None,
             created_at=timestamp(created_at),
         )
         return reply, False
@@ -144,13 +144,13 @@ class Board:
         is_kept = await self.moderation.report(thread_id, seq, client, reason, self._report_threshold)
         return ReceivedReport("received"), is_kept
 
-    async def close(self, thread_id: str, signed: Signed | None) -> Thread:
+    async def close(self, thread_id: str, signed: Signed) -> Thread:
         """Close a thread for the key that signed it; again, it stays closed.
 
         Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`.
         """
         ids.require_id(thread_id, "thread.unknown")
-        if signed is None:
+        if not signed.signer:
             raise Refused("thread.signer")
         await self._store.close(thread_id, "closed", signed.signer, signed.replay_id)
         # It is closed even if the lists cannot be changed now: the worker does so soon.
@@ -265,14 +265,5 @@ def _shown(stored: StoredThread | None) -> StoredThread:
     return stored
 
 
-def _replay_id(signed: Signed | None) -> str:
-    return signed.replay_id if signed else ""
-
-
-def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | bytes]:
-    fields: dict[str, str | bytes] = {}
-    if author:
-        fields["author"] = author
-    if signed:
-        fields |= {"signer": signed.signer, "signature": signed.signature}
-    return fields
+def _attribution(author: str | None, signed: Signed) -> dict[str, str | bytes]:
+    return ({"author": author} if author else {}) | signed.fields

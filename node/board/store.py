@@ -13,8 +13,7 @@ from node.common.unreadable import show_each
 from node.config import Limit
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
-from node.store.bulk import bulk, bulk_reachable, bulk_steps
-from node.store.decoding import code_of, flat_of
+from node.store.decoding import code_of, entries_of, flat_of
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
@@ -219,12 +218,12 @@ class BoardStore:
             for thread_id in thread_ids
             for partition in [ids.partition_of_id(thread_id)]
         ]
-        replies = await bulk_steps(self._store, steps)
+        replies = await self._store.run_all(steps)
         return [thread_id for thread_id, reply in zip(thread_ids, replies, strict=True) if code_of(reply) == "purged"]
 
     async def sources(self, thread_ids: Sequence[str]) -> list[str]:
         """Where each thread comes from: `board` or `relay`; empty if it is unknown."""
-        found = await bulk(self._store, [("HGET", keys.thread(each), "source") for each in thread_ids])
+        found = await self._store.run_all([("HGET", keys.thread(each), "source") for each in thread_ids])
         return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
 
     async def thread(self, thread_id: str) -> StoredThread | None:
@@ -235,14 +234,13 @@ class BoardStore:
         """A thread, None if it is unknown, and its replies after `since_seq`, the hidden ones too."""
         # Replies are read first, so that `reply_count` may be ahead of them and never behind. No script does this: to
         # turn a hundred replies into Lua tables and back takes Redis five times as long as to read them.
-        replies, thread = await self._store.commands(
+        replies, thread = await self._store.run_all(
             [
                 ("XRANGE", keys.replies(thread_id), f"(0-{since_seq}", "+", "COUNT", limit),
                 ("HMGET", keys.thread(thread_id), *THREAD_FIELDS),
             ]
         )
-        entries = cast("list[tuple[bytes, object]]", replies)
-        return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
+        return thread_of(thread_id, thread), [reply_of(thread_id, *entry) for entry in entries_of(replies)]
 
     async def with_reply(self, thread_id: str, seq: int) -> tuple[StoredThread | None, Reply | None]:
         """A thread, and its reply with that number, hidden or not; None where there is none."""
@@ -255,8 +253,7 @@ class BoardStore:
         return await read_each(refs, self._posts)
 
     async def _posts(self, refs: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
-        rows = await bulk(
-            self._store,
+        rows = await self._store.run_all(
             [
                 command
                 for thread_id, seq in refs
@@ -273,7 +270,7 @@ class BoardStore:
                 found.append(thread if thread and thread.status != "hidden" else None)
                 continue
             status, hidden = cast("tuple[bytes | None, bytes | None]", post)
-            replies = [reply_of(thread_id, *entry) for entry in cast("list[tuple[bytes, object]]", entries)]
+            replies = [reply_of(thread_id, *entry) for entry in entries_of(entries)]
             is_seen = status not in (None, b"hidden") and seq not in hidden_in(hidden)
             found.append(replies[0] if replies and is_seen else None)
         return found
@@ -319,7 +316,7 @@ class BoardStore:
 
     async def _values(self, thread_ids: Sequence[str]) -> Sequence[RedisReply | StoreUnavailable]:
         """The THREAD_FIELDS of threads; where a server is out of reach and others are not, its error as a value."""
-        return await bulk_reachable(self._store, (("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids))
+        return await self._store.run_reachable(("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other."""
@@ -339,7 +336,7 @@ class BoardStore:
                 changes.append(["ZADD", listed, "GT", *here])  # GT: a late change never moves a thread back in time
             if elsewhere:
                 changes.append(["ZREM", listed, *elsewhere])
-        await self._store.commands(changes)
+        await self._store.run_all(changes)
 
     def touch(self, thread_id: str, active: int) -> None:
         """Move a new or answered thread to the top of the list of open ones, together with those of other requests.

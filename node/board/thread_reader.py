@@ -5,8 +5,7 @@ from typing import cast
 
 from node.board.record import hidden_in
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable
-from node.store.decoding import fields_of
+from node.store.decoding import entries_of
 from node.store.lists import UNREACHABLE, ListedEntities
 
 
@@ -21,7 +20,7 @@ class ThreadReader(ListedEntities):
 
     async def statuses(self, thread_ids: Sequence[str]) -> list[str]:
         """`open`, `closed` or `hidden`; empty for a thread that there is not."""
-        found = await bulk(self._store, [("HGET", keys.thread(each), "status") for each in thread_ids])
+        found = await self._store.run_all([("HGET", keys.thread(each), "status") for each in thread_ids])
         return [status.decode() if status else "" for status in cast("list[bytes | None]", found)]
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
@@ -33,15 +32,14 @@ class ThreadReader(ListedEntities):
         with_text = {thread_id for thread_id, seq in refs if not seq}
         replies = [(thread_id, seq) for thread_id, seq in refs if seq]
         texts = ("title", "body")
-        found = await bulk_reachable(
-            self._store,
+        found = await self._store.run_reachable(
             [
                 *(
                     ("HMGET", keys.thread(each), "status", "hidden_replies", *(texts if each in with_text else ()))
                     for each in thread_ids
                 ),
                 *(("XRANGE", keys.replies(each), f"0-{seq}", f"0-{seq}") for each, seq in replies),
-            ],
+            ]
         )
         threads = dict(zip(thread_ids, found, strict=False))
         entries = dict(zip(replies, found[len(thread_ids) :], strict=True))
@@ -49,7 +47,7 @@ class ThreadReader(ListedEntities):
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
         """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden."""
-        reply, hidden = await self._store.commands(
+        reply, hidden = await self._store.run_all(
             [
                 ("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most),
                 ("HGET", keys.thread(thread_id), "hidden_replies"),
@@ -74,5 +72,4 @@ def _post(
 
 
 def _replies(reply: RedisReply) -> list[tuple[int, str]]:
-    entries = cast("list[tuple[bytes, Sequence[bytes]]]", reply)
-    return [(int(entry[2:]), fields_of(fields)[b"body"].decode()) for entry, fields in entries]
+    return [(int(entry[2:]), fields[b"body"].decode()) for entry, fields in entries_of(reply)]

@@ -21,13 +21,14 @@ from msgspec.structs import asdict
 from node.callbacks.owners import publisher_of_url, site_part
 from node.common.unreadable import show_each
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached, total_of
 from node.store.clock import now_ms
-from node.store.decoding import fields_of, number
+from node.store.decoding import entries_of, fields_of, number
 from node.store.due import take_due
+from node.store.lists import total_of
 from node.store.outbox import Event
 from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
+from node.store.unreadable import reached
 
 log = structlog.get_logger()
 
@@ -216,7 +217,7 @@ class CallbackQueue:
             )
             for message in messages
         ]
-        await bulk_steps(self._store, enqueuing)
+        await self._store.run_all(enqueuing)
         self.schedule.due_in(partition)
 
     async def take(self, partitions: Sequence[int]) -> list[Callback]:
@@ -231,7 +232,7 @@ class CallbackQueue:
             if found.next_seconds is not None:
                 self.schedule.due_in(partition, found.next_seconds)
             taken += [(partition, name) for name in found.names]
-        replies = await bulk_reachable(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
+        replies = await self._store.run_reachable([("HGETALL", keys.callback(*each)) for each in taken])
         rows = [(*each, fields_of(reply)) for each, reply in reached(taken, replies)]
         # Without `attempt` it is over: it was settled after its worker had been too slow.
         read = [_read(*row, ours_until) for row in rows if b"attempt" in row[-1]]
@@ -268,11 +269,11 @@ class CallbackQueue:
     async def raw_dead(self) -> list[RawDeadLetter]:
         """All dead letters as they are stored, oldest first. Raises StoreUnavailable."""
         streams = (keys.callbacks_dead(partition) for partition in range(ids.PARTITIONS))
-        found = await bulk(self._store, (("XRANGE", stream, "-", "+") for stream in streams))
+        found = await self._store.run_all(("XRANGE", stream, "-", "+") for stream in streams)
         kept = [
-            RawDeadLetter(partition, entry.decode(), fields_of(flat))
-            for partition, entries in enumerate(cast("list[list[tuple[bytes, object]]]", found))
-            for entry, flat in entries
+            RawDeadLetter(partition, entry, fields)
+            for partition, entries in enumerate(found)
+            for entry, fields in entries_of(entries)
         ]
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
@@ -329,7 +330,7 @@ async def overdue_ms(store: Store) -> int:
     Raises StoreUnavailable.
     """
     schedules = [keys.callbacks_due(partition) for partition in range(ids.PARTITIONS)]
-    heads = cast("list[list[bytes]]", await store.commands(("ZRANGE", each, 0, 0, "WITHSCORES") for each in schedules))
+    heads = cast("list[list[bytes]]", await store.run_all(("ZRANGE", each, 0, 0, "WITHSCORES") for each in schedules))
     due = [int(float(head[1])) for head in heads if head]
     return max(0, await now_ms(store) - min(due)) if due else 0
 

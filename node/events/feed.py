@@ -13,10 +13,10 @@ import msgspec
 
 from node.events.source import START, CursorTooOld, Position
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk_reachable, reached
 from node.store.decoding import entry_id, fields_of
 from node.store.outbox import Event
 from node.store.steps import Key, Rest, step
+from node.store.unreadable import reached
 
 TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress", "task.retried": "task.offered"} | {
     kind: kind
@@ -146,7 +146,7 @@ class FeedCopier:
             ("XRANGE", keys.events(partition), start, until, "COUNT", READ_EACH)
             for partition, start in zip(partitions, starts, strict=True)
         ]
-        found = reached(partitions, await bulk_reachable(self._store, reading))
+        found = reached(partitions, await self._store.run_reachable(reading))
         return {partition: cast("Entries", entries) for partition, entries in found}
 
 
@@ -188,7 +188,7 @@ class FeedStore:
         If Redis has lost the feed but not FEED_MARKS, both are where the feed was last trimmed. A reader that is sent
         to an end before the beginning would be sent back and forth for ever.
         """
-        trimmed, last = await self._store.commands(
+        trimmed, last = await self._store.run_all(
             [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
         )
         oldest = _position(cast("bytes | None", trimmed))

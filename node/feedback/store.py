@@ -9,8 +9,7 @@ from node.config import Limit
 from node.feedback.model import Report
 from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import entry_id, fields_of, text
+from node.store.decoding import entries_of, entry_id, text
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import LimitState, RateLimit
 from node.store.steps import Key, Rest, step
@@ -77,7 +76,7 @@ class FeedbackStore:
 
     async def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first. Raises StoreUnavailable."""
-        pages = await bulk(self._store, [_newest(partition, "+") for partition in range(ids.PARTITIONS)])
+        pages = await self._store.run_all([_newest(partition, "+") for partition in range(ids.PARTITIONS)])
         waiting = {partition: page for partition, page in enumerate(map(_entries, pages)) if page}
         while waiting:
             partition = max(waiting, key=lambda partition: entry_id(waiting[partition][-1][0]))
@@ -96,8 +95,7 @@ def _newest(partition: int, end: str) -> Sequence[Arg]:
 
 def _entries(page: object) -> list[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of the reports in a page, the newest last."""
-    entries = cast("list[tuple[bytes, object]]", page)
-    return [(entry.decode(), fields_of(flat)) for entry, flat in reversed(entries)]
+    return entries_of(page)[::-1]
 
 
 def _report(fields: dict[bytes, bytes]) -> Report:

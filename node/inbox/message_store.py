@@ -21,7 +21,6 @@ from node.inbox.rights import Owner
 from node.inbox.steps import MessageKeys
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import Once
 from node.store.limits import DAY_MS, RateLimit, counted
@@ -190,7 +189,7 @@ class InboxMessageStore:
         marks = [steps.inbox_mark(message=MessageKeys.of(owner.address, each)) for each in new]
         # If Redis is out of reach they are still new when they are read again.
         with suppress(StoreUnavailable):
-            await bulk_steps(self._store, marks)
+            await self._store.run_all(marks)
             if page.now - page.seen_at >= SEEN_STEP_MS:
                 await self._inboxes.prolong(owner.address)
         return page
@@ -220,7 +219,7 @@ class InboxMessageStore:
                 settling = [_settling(owner, each.decode(), "done", ()) for each in found]
             case _:
                 raise refused(listed)
-        replies = await bulk_steps(self._store, settling)
+        replies = await self._store.run_all(settling)
         if lost := [reply for reply in replies if code_of(reply) in ("gone", "token")]:
             raise refused(lost[0])  # closed or rotated meanwhile: the rest is not settled
         return sum(code_of(reply) in ("settled", "repeated") for reply in replies)

@@ -8,8 +8,7 @@ import msgspec
 from node.inbox.model import MESSAGE
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import fields_of, number, text
+from node.store.decoding import entries_of, number, text
 
 
 class _Signed(msgspec.Struct):
@@ -46,7 +45,7 @@ class InboxOrigins:
         """All inboxes and whom they count for, some at a time."""
         async for names in self._store.names(keys.pattern("inbox")):
             addresses = [name.rpartition(":")[2] for name in names]
-            rows = await bulk(self._store, [("HMGET", keys.inbox(each), "client", "opened_at") for each in addresses])
+            rows = await self._store.run_all([("HMGET", keys.inbox(each), "client", "opened_at") for each in addresses])
             clients = cast("list[tuple[bytes | None, bytes | None]]", rows)
             yield [
                 Attributed("inbox", address, number(at), text(client), address if ids.is_of_key(address) else None)
@@ -59,11 +58,11 @@ class InboxOrigins:
         return [each for address in addresses for each in await self._of_key(origin.key, address)] if origin.key else []
 
     async def _of_sender(self, client: str, addresses: Sequence[str]) -> list[Attributed]:
-        held = await bulk(self._store, [("ZRANGE", keys.inbox_ends(each), 0, -1) for each in addresses])
+        held = await self._store.run_all([("ZRANGE", keys.inbox_ends(each), 0, -1) for each in addresses])
         places = zip(addresses, cast("list[list[bytes]]", held), strict=True)
         words = [(address, place.decode().split()) for address, found in places for place in found]
         sent = [(address, place[1]) for address, place in words if place[3] == sender_name(address, client)]
-        times = await bulk(self._store, [("HGET", keys.inbox_receipt(*each), "sent_at") for each in sent])
+        times = await self._store.run_all([("HGET", keys.inbox_receipt(*each), "sent_at") for each in sent])
         return [
             Attributed(MESSAGE, ":".join(each), number(at), client, None)
             for each, at in zip(sent, cast("list[bytes | None]", times), strict=True)
@@ -71,9 +70,8 @@ class InboxOrigins:
 
     async def _of_key(self, key: str, address: str) -> list[Attributed]:
         entries = await self._store.command("XRANGE", keys.inbox_messages(address), "-", "+")
-        messages = [fields_of(flat) for _, flat in cast("list[tuple[bytes, list[bytes]]]", entries)]
         return [
             Attributed(MESSAGE, f"{address}:{message[b'id'].decode()}", int(message[b"at"]), None, key)
-            for message in messages
+            for _, message in entries_of(entries)
             if msgspec.json.decode(message[b"text"], type=_Signed).signer == key
         ]

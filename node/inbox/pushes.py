@@ -15,8 +15,8 @@ from node.inbox import steps
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
 from node.inbox.tasks import InboxTasks
 from node.store import Store, ids, keys
-from node.store.bulk import bulk_steps_reachable, reached
 from node.store.decoding import code_of, fields_of
+from node.store.unreadable import reached
 
 TRIES = 3
 """Attempts to add a config to a task that gets another message meanwhile."""
@@ -102,7 +102,7 @@ class InboxPushes:
     async def expire(self) -> bool:
         """Announce the messages that have expired, as far as they can be read; whether there may be more.
 
-        The worker calls it again and again. Raises StoreUnavailable if none can.
+        The worker calls it again and again. Raises StoreUnavailable if no server is there.
         """
         expiring = [
             steps.inbox_push_expire(
@@ -110,7 +110,7 @@ class InboxPushes:
             )
             for partition in range(ids.PARTITIONS)
         ]
-        announced = reached(expiring, await bulk_steps_reachable(self._store, expiring))
+        announced = reached(expiring, await self._store.run_reachable(expiring))
         return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in announced)
 
     async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:

@@ -9,7 +9,6 @@ import msgspec
 from node.inbox.model import InboxMessageStatus
 from node.inbox.steps import inbox_receipt
 from node.store import Store, keys
-from node.store.bulk import bulk_steps
 from node.store.decoding import fields_of
 from node.store.long_poll import wait_for_change
 from node.store.steps import Step
@@ -51,7 +50,7 @@ class ReceiptStore:
         self, address: str, message_ids: Sequence[str], names: Sequence[str] = ()
     ) -> list[StoredReceipt | None]:
         """Any number of receipts, with all their fields, or only with those in `names`."""
-        replies = await bulk_steps(self._store, [_reading(address, each, names) for each in message_ids])
+        replies = await self._store.run_all([_reading(address, each, names) for each in message_ids])
         return [_receipt(reply) for reply in replies]
 
     async def wait(

@@ -15,7 +15,6 @@ from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.rights import Owner
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, LimitStore, Quota
@@ -205,9 +204,9 @@ class InboxStore:
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
                 receipts = [keys.inbox_receipt(address, each.decode()) for each in ended]
                 with suppress(StoreUnavailable):  # otherwise a message seems to end when its receipt is read
-                    await bulk(self._store, [("HSET", receipt, "ended_at", at) for receipt in receipts])
+                    await self._store.run_all([("HSET", receipt, "ended_at", at) for receipt in receipts])
                 with suppress(StoreUnavailable):  # otherwise who waits for a receipt waits until the time is up
-                    await bulk(self._store, [("SPUBLISH", receipt, "expired") for receipt in receipts])
+                    await self._store.run_all([("SPUBLISH", receipt, "expired") for receipt in receipts])
             case _:
                 raise refused(reply)
 

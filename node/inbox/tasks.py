@@ -8,7 +8,6 @@ others, so a task is there as long as it is; a message in the middle whose recei
 import math
 from collections.abc import Callable, Sequence
 from hmac import compare_digest
-from typing import cast
 
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
@@ -18,8 +17,7 @@ from node.inbox.message_store import InboxMessageStore
 from node.inbox.model import InboxProof, InboxTask, InboxTurn, NewInboxMessage, NewTurn
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import text
+from node.store.decoding import names_of, text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import RateLimit
 from node.store.long_poll import wait_for_change
@@ -124,10 +122,10 @@ class InboxTasks:
         if not ids.is_address(address):
             raise Refused("inbox.unknown")
         listed = keys.inbox_context(address, self.context_name(address, context, client))
-        is_open, named = await bulk(self._store, [("EXISTS", keys.inbox(address)), ("ZRANGE", listed, 0, -1)])
+        is_open, named = await self._store.run_all([("EXISTS", keys.inbox(address)), ("ZRANGE", listed, 0, -1)])
         if not is_open:
             raise Refused("inbox.unknown")
-        heads = await self._heads(address, [each.decode() for each in cast("list[bytes]", named)])
+        heads = await self._heads(address, names_of(named))
         return sorted(heads, key=lambda task: task.changed, reverse=True)
 
     async def _read(

@@ -40,6 +40,7 @@ from node.config import Settings
 from node.sign.node_key import NodeKey
 from node.store import Arg, RedisReply, Store, StoreUnavailable
 from node.store.steps import Step
+from node.store.store import Wanted
 from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.route import Route
 
@@ -156,29 +157,22 @@ class TracedStore:
     async def run(self, step: Step) -> RedisReply:
         return await self._in_span(step.script.name, self._store.run(step))
 
-    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
-        self._store.send(wanted, ahead=ahead)
-        # Nobody waits for its end, so it is an event, not a span. What is sent ahead is of several requests.
-        if not ahead and trace.get_current_span().is_recording():
-            name = wanted.script.name if isinstance(wanted, Step) else str(wanted[0])
-            trace.get_current_span().add_event("sent", _operation(name))
+    def send(self, wanted: Wanted) -> None:
+        self._store.send(wanted)
+        # Nobody waits for its end, so it is an event, not a span.
+        if trace.get_current_span().is_recording():
+            trace.get_current_span().add_event("sent", _operation(_name_of([wanted])))
 
-    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
-        steps = list(steps)
-        return await self._in_span(steps[0].script.name, self._store.run_all(steps)) if steps else []
+    async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
+        wanted = list(many)
+        return await self._in_span(_name_of(wanted), self._store.run_all(wanted))
 
-    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        steps = list(steps)
-        return await self._in_span(steps[0].script.name, self._store.run_reachable(steps)) if steps else []
+    async def run_reachable(self, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
+        wanted = list(many)
+        return await self._in_span(_name_of(wanted), self._store.run_reachable(wanted))
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         return await self._in_span(str(args[0]), self._store.command(*args, key=key))
-
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-        return await self._in_span("PIPELINE", self._store.commands(many))
-
-    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-        return await self._in_span("PIPELINE", self._store.reachable(many))
 
     async def _in_span(self, name: str, call: Awaitable[T]) -> T:
         if not trace.get_current_span().is_recording():
@@ -186,6 +180,14 @@ class TracedStore:
         known = _operation(name)
         with self._tracer.start_as_current_span(name, kind=SpanKind.CLIENT, attributes=known, **UNQUOTED):
             return await call
+
+
+def _name_of(wanted: Sequence[Wanted]) -> str:
+    """The script of steps, a plain command, or that there are several."""
+    first, *others = wanted or [("PIPELINE",)]
+    if isinstance(first, Step):
+        return first.script.name
+    return "PIPELINE" if others else str(first[0])
 
 
 class TracedSender(Sender):

@@ -8,8 +8,8 @@ from typing import cast
 from node.config import Settings
 from node.share.cost import Kind
 from node.store import Store, ids, keys
-from node.store.bulk import total_of
 from node.store.clock import now_ms
+from node.store.lists import total_of
 from node.tasks.model import STATUSES
 
 
@@ -49,5 +49,5 @@ async def _not_ended(store: Store, kind: Kind, now: int) -> int:
 async def threads_by_status(store: Store) -> dict[str, int]:
     """How many threads the board has in each status. Raises StoreUnavailable."""
     lists = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
-    counts = await store.commands([("ZCARD", listed) for listed in lists.values()])
+    counts = await store.run_all([("ZCARD", listed) for listed in lists.values()])
     return dict(zip(lists, cast("list[int]", counts), strict=True))

@@ -96,7 +96,7 @@ class RelayStore:
         """A message, private or public; None for an unknown id. Raises StoreUnavailable."""
         private, public = map(
             fields_of,
-            await self._store.commands([("HGETALL", keys.relay(message_id)), ("HGETALL", keys.thread(message_id))]),
+            await self._store.run_all([("HGETALL", keys.relay(message_id)), ("HGETALL", keys.thread(message_id))]),
         )
         fields = private or public
         if not private and public.get(b"source") != b"relay":  # another thread of the board, or nothing

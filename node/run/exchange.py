@@ -9,7 +9,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
@@ -18,8 +18,7 @@ from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
 from node.sign.proof import Proof
 from node.store import CommandFailed, Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import code_of, fields_of, flat_of
+from node.store.decoding import code_of, entries_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import MAX_REVIEW_SECONDS, OVER, STATUSES
@@ -179,7 +178,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
         case "reply":
             if not 1 <= record.seq <= MAX_SEQ:
                 raise ValueError("no number of a reply")
-            reply_of(record.id, b"0-%d" % record.seq, flat_of(named))
+            reply_of(record.id, f"0-{record.seq}", named)
         case "thread":
             thread = thread_of(record.id, [fields.get(name) for name in THREAD_FIELDS])
             if thread is None or thread.status not in LISTS or not 0 <= thread.last_seq <= MAX_SEQ:
@@ -234,7 +233,7 @@ async def _entities(
     async for names in store.names(keys.pattern(kind)):
         for start in range(0, len(names), at_once):
             some = names[start : start + at_once]
-            for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):
+            for name, found in zip(some, await store.run_all([(command, each) for each in some]), strict=True):
                 entity = name.rpartition(":")[2]
                 if fields := _unpacked(entity, found) if isinstance(found, bytes) else fields_of(found):
                     yield entity, fields
@@ -252,12 +251,12 @@ async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord
     after = "-"
     while True:
         found = await store.command("XRANGE", keys.replies(thread_id), after, "+", "COUNT", AT_ONCE)
-        entries = cast("list[tuple[bytes, object]]", found)
-        for entry, flat in entries:
-            yield ExportedRecord("reply", thread_id, _shown(fields_of(flat)), int(entry[2:]))
+        entries = entries_of(found)
+        for entry, fields in entries:
+            yield ExportedRecord("reply", thread_id, _shown(fields), int(entry[2:]))
         if len(entries) < AT_ONCE:
             return
-        after = f"({entries[-1][0].decode()}"
+        after = f"({entries[-1][0]}"
 
 
 def _shown(fields: dict[bytes, bytes]) -> dict[str, Value]:

@@ -31,7 +31,7 @@ from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
 from node.search.indexing.queue import IndexQueue
 from node.store import Store, connect, ids, keys
-from node.store.bulk import total_of
+from node.store.lists import total_of
 from node.store.search_keys import BOARD_KEYS
 
 logger = structlog.get_logger()

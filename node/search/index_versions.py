@@ -5,7 +5,6 @@ a new one grows beside the one in use and takes its place in one step; the old o
 Redis, so that all workers agree.
 """
 
-from collections.abc import Sequence
 from typing import Literal, cast
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from node.embedding.model import Model
 from node.search.passages import FORMAT
 from node.store import Store, ids
-from node.store.decoding import code_of, flat_of, texts_of
+from node.store.decoding import code_of, flat_of, names_of, texts_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
@@ -79,7 +78,7 @@ class IndexVersions:
 
     async def both(self) -> tuple[IndexVersion | None, IndexVersion | None]:
         """The version that queries use, and the one that is being built."""
-        current, built = await self._store.commands([("HGETALL", self._keys.current), ("HGETALL", self._keys.built)])
+        current, built = await self._store.run_all([("HGETALL", self._keys.current), ("HGETALL", self._keys.built)])
         return _version(current), _version(built)
 
     async def wanted(
@@ -122,8 +121,7 @@ class IndexVersions:
 
     async def names(self) -> list[str]:
         """Names of all versions of which vectors may be left."""
-        names = await self._store.command("SMEMBERS", self._keys.versions)
-        return [name.decode() for name in cast("Sequence[bytes]", names)]
+        return names_of(await self._store.command("SMEMBERS", self._keys.versions))
 
     async def forget(self, name: str) -> None:
         """Note that no vectors of a version are left."""

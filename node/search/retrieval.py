@@ -25,7 +25,6 @@ from node.search.ranking import (
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.search.work import SearchWork
 from node.store import CommandFailed, Store, StoreUnavailable, ids
-from node.store.bulk import bulk
 from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
@@ -203,12 +202,11 @@ class TermCoverage:
         replied = entities if known.replied is None else [each for each in entities if each in known.replied]
         if not unread and not replied:
             return known.own, {}
-        found = await bulk(
-            self._searched,
+        found = await self._searched.run_all(
             [
                 *(marks_of_own(self._keys, each) for each in unread),
                 *(marks_of_replies(self._keys, each) for each in replied),
-            ],
+            ]
         )
         marks = [each or b"" for each in cast("list[bytes | None]", found)]
         read = dict(zip(unread, marks, strict=False))

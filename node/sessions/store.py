@@ -11,8 +11,7 @@ from node.config import Limit
 from node.sessions.model import Line
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import fields_of, flat_of, text
+from node.store.decoding import entries_of, flat_of, text
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import Quota, RateLimit, counted
 from node.store.long_poll import wait_for_next
@@ -155,7 +154,7 @@ class SessionStore:
         )
         match cast("list[Any]", reply):
             case [_, expires_at, left, drawn, label, last_seq, entries]:
-                lines = [_line(entry, fields) for entry, fields in entries]
+                lines = [_line(*entry) for entry in entries_of(entries)]
                 # Read after the reply: by now it is that of the server which has answered.
                 epoch = f"{int(drawn, 16) ^ self._store.server_id(session):08x}"
                 return LinePage(expires_at, left, epoch, text(label), last_seq, lines)
@@ -189,7 +188,7 @@ class SessionStore:
         found: dict[str, Attributed] = {}
         async for names in self._store.names(keys.pattern("session")):
             sessions = [name.rpartition(":")[2] for name in names]
-            clients = await bulk(self._store, [("HGET", keys.session(each), "client") for each in sessions])
+            clients = await self._store.run_all([("HGET", keys.session(each), "client") for each in sessions])
             for session_id, client in zip(sessions, cast("list[bytes | None]", clients), strict=True):
                 if client and origin.covers(client.decode(), None):
                     found[session_id] = Attributed("session", session_id, None, client.decode(), None)
@@ -200,7 +199,6 @@ class SessionStore:
         return await self._store.command("EXISTS", keys.session(session_id)) == 1
 
 
-def _line(entry: bytes, flat: list[bytes]) -> Line:
+def _line(entry: str, fields: Mapping[bytes, bytes]) -> Line:
     """A line of the stream, whose entry ids are 0-<seq>."""
-    fields = fields_of(flat)
     return Line(int(entry[2:]), fields[b"body"].decode(), text(fields.get(b"author")), timestamp(int(fields[b"at"])))

@@ -4,11 +4,19 @@ import msgspec
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """A verified signature over the whole request."""
+    """A verified signature over the whole request, or that there is none (UNSIGNED)."""
 
     signer: str
-    """RFC 7638 thumbprint of the key."""
+    """RFC 7638 thumbprint of the key; empty if the request is not signed."""
     signature: bytes
     """The proof (`proof.Proof`) as JSON, for the record."""
     replay_id: str
     """The same for every use of this signature: whoever stores the post remembers it, so that it is used only once."""
+
+    @property
+    def fields(self) -> dict[str, str | bytes]:
+        """What a signed post keeps of it."""
+        return {"signer": self.signer, "signature": self.signature} if self.signer else {}
+
+
+UNSIGNED = Signed("", b"", "")

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from node.store import ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import scores_of
 from node.store.store import Store
 
@@ -38,7 +37,7 @@ class ActivityStore:
             commands.append(("ZINCRBY", keys.activity(ids.home_of(client), what, day), count, client))
         for key in {command[1] for command in commands}:
             commands += [("ZREMRANGEBYRANK", key, 0, -MAX_CLIENTS - 1), ("EXPIRE", key, life)]
-        await bulk(self._store, commands)
+        await self._store.run_all(commands)
 
     async def top(self, what: Asked, days: int) -> Counter[str]:
         """The sums of clients over the last `days`, today included."""
@@ -46,7 +45,7 @@ class ActivityStore:
         asked = [
             keys.activity(partition, what, today - back) for partition in range(ids.PARTITIONS) for back in range(days)
         ]
-        replies = await bulk(self._store, [("ZRANGE", key, 0, -1, "WITHSCORES") for key in asked])
+        replies = await self._store.run_all([("ZRANGE", key, 0, -1, "WITHSCORES") for key in asked])
         sums: Counter[str] = Counter()
         for reply in replies:
             for client, count in scores_of(reply):

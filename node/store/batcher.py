@@ -1,13 +1,9 @@
 """Sends together what the requests of one turn of the event loop write, where no request waits for the write."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Generic, TypeVar
 
-from node.store.errors import StoreUnavailable
-from node.store.scripts import Arg
-from node.store.steps import Step
-from node.store.store import Store
+from node.store.store import Store, Wanted
 
 T = TypeVar("T")
 
@@ -15,23 +11,21 @@ T = TypeVar("T")
 class Batcher(Generic[T]):
     """Collects the items of one turn of the event loop, and sends them together, ahead of calls made after the first.
 
-    Nobody waits for the result, so this is for work that is done again if it fails (`Store.send`).
+    Nobody waits for the result, so this is for work that is done again if it fails (`Store.send_ahead`).
     """
 
-    def __init__(self, store: Store, commands_of: Callable[[Sequence[T]], Iterable[Step | Sequence[Arg]]]) -> None:
-        """`commands_of` makes steps and plain commands of the items, which it gets in the order of `add`."""
+    def __init__(self, store: Store, wanted_of: Callable[[Sequence[T]], Iterable[Wanted]]) -> None:
+        """`wanted_of` makes steps and plain commands of the items, which it gets in the order of `add`."""
         self._store = store
-        self._commands_of = commands_of
+        self._wanted_of = wanted_of
         self._items: list[T] = []
 
     def add(self, item: T) -> None:
         """Send this item with the others of this turn of the event loop."""
         self._items.append(item)
         if len(self._items) == 1:
-            self._store.before_sending(self._send)
+            self._store.send_ahead(self._wanted)
 
-    def _send(self) -> None:
+    def _wanted(self) -> Iterable[Wanted]:
         items, self._items = self._items, []
-        for wanted in self._commands_of(items):
-            with suppress(StoreUnavailable):
-                self._store.send(wanted, ahead=True)
+        return self._wanted_of(items)

@@ -180,7 +180,7 @@ class ClusterStore(Store):
     def _connection_to(self, server: ServerAddress) -> Connection:
         connection = self._primaries.get(server)
         if connection is None:
-            connection = Connection(server, self._access, self.timeout, self.stats, self._act_before_sending)
+            connection = Connection(server, self._access, self.timeout, self.stats, self._send_made)
             self._primaries[server] = connection
             connection.on_change = self._is_stale.set
         return connection

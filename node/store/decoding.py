@@ -8,6 +8,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+def names_of(reply: object) -> list[str]:
+    """The members of a list or set."""
+    return [name.decode() for name in cast("list[bytes]", reply)]
+
+
 def fields_of(reply: object) -> dict[bytes, bytes]:
     """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE return."""
     each = iter(cast("list[bytes]", reply or []))
@@ -17,6 +22,11 @@ def fields_of(reply: object) -> dict[bytes, bytes]:
 def texts_of(reply: object) -> dict[str, str]:
     """`fields_of`, for names and values that are text."""
     return {name.decode(): value.decode() for name, value in fields_of(reply).items()}
+
+
+def entries_of(reply: object) -> list[tuple[str, dict[bytes, bytes]]]:
+    """The entries of a stream, each with its id and its fields."""
+    return [(entry.decode(), fields_of(flat)) for entry, flat in cast("list[tuple[bytes, object]]", reply)]
 
 
 def scores_of(reply: object) -> list[tuple[str, float]]:

@@ -5,11 +5,13 @@ to every worker.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from node.store.bulk import bulk_steps_reachable, reached
+from node.store.decoding import names_of
+from node.store.errors import StoreUnavailable
 from node.store.steps import Key, step
 from node.store.store import Store
+from node.store.unreadable import reached
 
 TAKEN_AT_ONCE = 16
 """Entries that are taken from a partition at a time, at most."""
@@ -41,19 +43,17 @@ async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int) -> dict
     """
     steps = [due_take(due=key, hidden=hidden_ms, limit=TAKEN_AT_ONCE) for key in due.values()]
     taken: dict[int, TakenNames] = {}
-    for partition, reply in reached(due, await bulk_steps_reachable(store, steps)):
-        wait_ms, *names = cast("list[int | bytes]", reply)
-        wait = cast("int", wait_ms)
-        taken[partition] = TakenNames(
-            [cast("bytes", each).decode() for each in names], wait / 1000 if wait >= 0 else None
-        )
+    for partition, reply in reached(due, await store.run_reachable(steps)):
+        wait_ms, *names = cast("list[Any]", reply)
+        taken[partition] = TakenNames(names_of(names), wait_ms / 1000 if wait_ms >= 0 else None)
+    if due and not taken:
+        raise StoreUnavailable("no partition in which something is due can be reached")
     return taken
 
 
 async def find_due(store: Store, due: Sequence[Key], limit: int) -> list[str]:
-    """The names that are due, up to `limit` from each partition that can be read.
-
-    Raises StoreUnavailable if none can.
+    """The names that are due, up to `limit` from each partition that can be read. Raises StoreUnavailable if no server
+    is there.
     """
-    found = reached(due, await bulk_steps_reachable(store, [due_find(due=key, limit=limit) for key in due]))
-    return [name.decode() for _, names in found for name in cast("list[bytes]", names)]
+    found = reached(due, await store.run_reachable([due_find(due=key, limit=limit) for key in due]))
+    return [name for _, names in found for name in names_of(names)]

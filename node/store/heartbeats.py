@@ -17,6 +17,7 @@ import structlog
 from node.common.stopping import sleep_unless_stopped
 from node.store import keys
 from node.store.clock import now_ms
+from node.store.decoding import names_of
 from node.store.errors import StoreUnavailable
 from node.store.steps import Key, step
 from node.store.store import Store
@@ -83,7 +84,7 @@ class Heartbeat:
     async def beat(self) -> None:
         """Send one heartbeat, and report workers that have died. Raises StoreUnavailable."""
         beat = worker_beat(workers=keys.WORKERS, name=self._name, silent=SILENT_MS, forget=FORGET_MS)
-        silent = {name.decode() for name in cast("list[bytes]", await self._store.run(beat))}
+        silent = set(names_of(await self._store.run(beat)))
         # A worker is dead only if it is silent twice in a row: after a pause of Redis itself, the first worker to send
         # a heartbeat finds all others silent.
         for name in (silent & self._silent) - self._dead:

@@ -14,8 +14,8 @@ from node.common.refusal import Refused
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_steps
 from node.store.clock import now_ms
+from node.store.decoding import names_of
 from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.steps import Key, Step, step
@@ -229,23 +229,22 @@ class LimitStore:
     async def things(self, kind: str) -> list[str]:
         """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""
         now = await now_ms(self._store)
-        found = await bulk(
-            self._store,
-            [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)],
+        found = await self._store.run_all(
+            [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)]
         )
-        return [name.decode() for names in cast("list[list[bytes]]", found) for name in names]
+        return [name for names in found for name in names_of(names)]
 
     async def release(self, quota: Quota) -> None:
         """Release a place before it ends; one without a name is not counted. Raises StoreUnavailable."""
         if not quota.name:
             return
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
-        await self._store.commands([("ZREM", place, quota.name) for place in places])
+        await self._store.run_all([("ZREM", place, quota.name) for place in places])
 
     async def extend(self, quota: Quota, ends_at: int) -> None:
         """Let a place last until `ends_at` (ms), unless it has ended. Raises StoreUnavailable."""
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
-        await self._store.commands(
+        await self._store.run_all(
             command
             for place in places
             for command in (("ZADD", place, "XX", "GT", ends_at, quota.name), ("PEXPIREAT", place, ends_at, "GT"))
@@ -257,7 +256,7 @@ class LimitStore:
         Returns None for each client, or why it is refused: `size` is too much (then it is not counted), or no bytes are
         left.
         """
-        replies = cast("list[list[int]]", await bulk_steps(self._store, (_bytes_of(use, most) for use in uses)))
+        replies = cast("list[list[int]]", await self._store.run_all(_bytes_of(use, most) for use in uses))
         return [BytesRefused(over[0] / 1000, over[1] == 1) if over else None for _, *over in replies]
 
 

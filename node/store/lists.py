@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from node.store.bulk import bulk
-from node.store.decoding import scores_of
+from node.store.decoding import names_of, scores_of
 from node.store.keys import Key
+from node.store.scripts import Arg
 from node.store.store import Store
 
 T = TypeVar("T")
@@ -24,8 +24,13 @@ async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[l
     """Up to `limit` ids, the newest first, without the first `offset`; and how many the list has. Raises
     StoreUnavailable.
     """
-    found, total = await store.commands([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
-    return [name.decode() for name in cast("list[bytes]", found)], cast("int", total)
+    found, total = await store.run_all([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
+    return names_of(found), cast("int", total)
+
+
+async def total_of(store: Store, commands: Iterable[Sequence[Arg]]) -> int:
+    """The sum of the numbers that commands answer, such as the lengths of lists. Raises StoreUnavailable."""
+    return sum(cast("list[int]", await store.run_all(commands)))
 
 
 async def project(
@@ -43,7 +48,7 @@ async def project(
     """
 
     async def read(names: Sequence[str]) -> Listing:
-        rows = await bulk(store, [("HMGET", key(each), *fields) for each in names])
+        rows = await store.run_all([("HMGET", key(each), *fields) for each in names])
         return dict(zip(names, cast("list[list[bytes | None]]", rows), strict=True))
 
     await put_until_current(await read(list(names)), put, read, lambda row: row[:deciding])
@@ -90,8 +95,7 @@ class ListedEntities:
 
     async def newest_open(self, most: int | None = None) -> list[str]:
         """See CorpusSource."""
-        names = await self._store.command("ZREVRANGE", self._opened, 0, most - 1 if most else -1)
-        return [name.decode() for name in cast("Sequence[bytes]", names)]
+        return names_of(await self._store.command("ZREVRANGE", self._opened, 0, most - 1 if most else -1))
 
     async def count_open(self) -> int:
         """See CorpusSource."""

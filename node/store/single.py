@@ -19,7 +19,7 @@ class SingleStore(Store):
         super().__init__(timeout, max_in_flight)
         (server,) = location.servers
         access = msgspec.structs.replace(location.access, writes=True)
-        self._connection = Connection(server, access, timeout, self.stats, self._act_before_sending)
+        self._connection = Connection(server, access, timeout, self.stats, self._send_made)
         self._everything = (0, self._connection)
         self.wakeups = WakeUps(lambda _: server, location.access, timeout, self.stats)
 

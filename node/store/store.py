@@ -10,7 +10,8 @@ It is sent again only if Redis said that it did not begin it.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import repeat
@@ -32,6 +33,12 @@ log = structlog.get_logger()
 NAMES_AT_ONCE = 1000
 """Keys that Redis looks at in one SCAN: some 0.2 ms."""
 
+SHARE_OF_CALLS = 8
+"""One caller has at most one in this many of the allowed calls under way; the others are left for other callers."""
+
+Wanted: TypeAlias = Step | Sequence[Arg]
+"""A step, or a plain command, the first argument of which is its key."""
+
 FinalResult: TypeAlias = RedisReply | StoreUnavailable | CommandFailed
 """How a call ended after its last attempt: a reply, or what is raised, or put, in its place."""
 
@@ -51,7 +58,8 @@ class Store(ABC):
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
         """The outcome of all calls of `send`, which is never settled."""
         self._retrying: set[asyncio.Task[None]] = set()
-        self._gathered: list[Callable[[], None]] = []
+        self._makers: list[Callable[[], Iterable[Wanted]]] = []
+        """What `send_ahead` was given and has not called yet."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,16 +76,6 @@ class Store(ABC):
             return await self._retry(call, outcome, connection)
         return outcome
 
-    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
-        """Run many steps in one trip to each server concerned; otherwise as `commands`."""
-        return _all(await self._run_each(steps))
-
-    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach. Raises
-        CommandFailed.
-        """
-        return _reachable(await self._run_each(steps))
-
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         """Run one plain command, on the server of `key`, by default its first argument. It must not block."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
@@ -87,45 +85,47 @@ class Store(ABC):
             return await self._retry(call, outcome, connection)
         return outcome
 
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-        """Run plain commands in one trip to each server concerned; the first argument of each is its key.
+    async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
+        """Run any number of steps, or of plain commands, not of both.
 
-        They may take effect in any order. If some fail, the others run all the same, and what the first failure means
-        is raised. `bulk.bulk` takes any number of commands.
+        As many at a time as the share of one caller allows (SHARE_OF_CALLS), in one trip to each server concerned, and
+        in any order. If some of these fail, the others run all the same, and what the first failure means is raised.
         """
-        return _all(await self._pipelined(list(many)))
+        return [reply for some in self._portions(many) for reply in _all(await self._results(some))]
 
-    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-        """`commands`, with the failure itself in the place of a reply of a server that is out of reach. Raises
-        CommandFailed.
+    async def run_reachable(self, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
+        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach.
+
+        Raises StoreUnavailable only if no other server can be reached either: a page is not refused because its few
+        entities are all out of reach. Raises StoreBusy if nothing could be sent, CommandFailed.
         """
-        return _reachable(await self._pipelined(list(many)))
+        replies = [reply for some in self._portions(many) for reply in _reachable(await self._results(some))]
+        failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
+        is_none_there = failures and len(failures) == len(replies)
+        if is_none_there and (isinstance(failures[0], StoreBusy) or self.serving_partition() is None):
+            raise copy(failures[0])
+        return replies
 
-    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
+    def send(self, wanted: Wanted) -> None:
         """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
         Calls of this process to the same server in a later turn of the event loop find it done, those of others some
-        milliseconds later. What is sent `ahead` goes before the calls of its kind (steps, commands) of this turn.
+        milliseconds later.
 
         Raises StoreUnavailable if no server is known for it, or too many calls are under way; what fails later is
         logged.
         """
-        if isinstance(wanted, Step):
-            slot, connection = self._route(wanted.keys[0])
-            if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
-                for source in wanted.script.sources().values():
-                    self._send(connection, ("SCRIPT", "LOAD", source), slot, ahead)
-                connection.loaded.add(wanted.script.name)
-            self._send(connection, wanted.args, slot, ahead, wanted.script, wanted.keys)
-        else:
-            slot, connection = self._route(wanted[1])
-            self._send(connection, wanted, slot, ahead)
+        self._send(wanted, ahead=False)
 
-    def before_sending(self, act: Callable[[], None]) -> None:
-        """Call `act` once, before the next call is sent that anybody makes from now on. It has to send `ahead`."""
-        if not self._gathered:
+    def send_ahead(self, make: Callable[[], Iterable[Wanted]]) -> None:
+        """`send` what `make` gives, ahead of the calls of the same kind (steps, commands) of this turn.
+
+        `make` is called once, before the next call is sent that anybody makes from now on. What cannot be sent is
+        passed over.
+        """
+        if not self._makers:
             self._loop.call_soon(self._flush)
-        self._gathered.append(act)
+        self._makers.append(make)
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary, such as INFO or SCRIPT LOAD."""
@@ -191,10 +191,12 @@ class Store(ABC):
         for connection in self._connections():
             connection.flush()
 
-    def _act_before_sending(self) -> None:
-        acts, self._gathered = self._gathered, []
-        for act in acts:
-            act()
+    def _send_made(self) -> None:
+        makers, self._makers = self._makers, []
+        for make in makers:
+            for wanted in make():
+                with suppress(StoreUnavailable):
+                    self._send(wanted, ahead=True)
 
     def _call(self, args: Sequence[Arg], slot: int, script: Script | None = None, keys: Sequence[str] = ()) -> Call:
         self._admit(1)
@@ -208,7 +210,19 @@ class Store(ABC):
         if self.stats.in_flight + replies_due > self.max_in_flight:
             raise StoreBusy(f"{self.max_in_flight} calls to Redis are under way")
 
-    async def _run_each(self, steps: Iterable[Step]) -> list[FinalResult]:
+    def _portions(self, many: Iterable[Wanted]) -> Iterator[Sequence[Wanted]]:
+        """As many at a time as one caller may have under way."""
+        waiting = list(many)
+        at_once = max(1, self.max_in_flight // SHARE_OF_CALLS)
+        for start in range(0, len(waiting), at_once):
+            yield waiting[start : start + at_once]
+
+    async def _results(self, some: Sequence[Wanted]) -> list[FinalResult]:
+        if isinstance(some[0], Step):
+            return await self._run_each(cast("Sequence[Step]", some))
+        return await self._pipelined(cast("Sequence[Sequence[Arg]]", some))
+
+    async def _run_each(self, steps: Sequence[Step]) -> list[FinalResult]:
         """Run steps side by side; returns when all of them have ended."""
         under_way: list[tuple[Call, Connection] | StoreUnavailable] = []
         for step in steps:
@@ -283,7 +297,19 @@ class Store(ABC):
         deadline = self._loop.time() + self.timeout
         return Pipeline(commands[0], 0, deadline, self._loop.create_future(), commands=commands)
 
-    def _send(
+    def _send(self, wanted: Wanted, *, ahead: bool) -> None:
+        if isinstance(wanted, Step):
+            slot, connection = self._route(wanted.keys[0])
+            if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
+                for source in wanted.script.sources().values():
+                    self._submit_unawaited(connection, ("SCRIPT", "LOAD", source), slot, ahead)
+                connection.loaded.add(wanted.script.name)
+            self._submit_unawaited(connection, wanted.args, slot, ahead, wanted.script, wanted.keys)
+        else:
+            slot, connection = self._route(wanted[1])
+            self._submit_unawaited(connection, wanted, slot, ahead)
+
+    def _submit_unawaited(
         self,
         connection: Connection,
         args: Sequence[Arg],

@@ -1,12 +1,13 @@
 """Reads many entities although some of them cannot be read (`node.common.unreadable`)."""
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 import structlog
 
 from node.common.unreadable import LEFT_OUT, is_news
 from node.store.errors import StoreUnavailable
+from node.store.link import RedisReply
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -43,3 +44,9 @@ async def read_reachable(
     found = await read_each(entities, read)
     there = {entity: value for entity, value in found.items() if not isinstance(value, StoreUnavailable)}
     return there, [entity for entity in found if entity not in there]
+
+
+def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable]) -> list[tuple[T, RedisReply]]:
+    """Each wanted thing with its reply; those whose server was out of reach are left out (`Store.run_reachable`)."""
+    pairs = zip(wanted, replies, strict=True)
+    return [(each, reply) for each, reply in pairs if not isinstance(reply, StoreUnavailable)]

@@ -41,7 +41,7 @@ from node.web.signature import Signatures
 
 T = TypeVar("T")
 
-RepeatableStep = Callable[[str, T, Signed | None, IdempotencyKey | None], Awaitable[tuple[Task, bool]]]
+RepeatableStep = Callable[[str, T, Signed, IdempotencyKey | None], Awaitable[tuple[Task, bool]]]
 """Takes the contract's id, a body, the signature and the Idempotency-Key. Returns the contract, and whether the same
 request had done it before."""
 
@@ -316,7 +316,7 @@ class TasksApi:
         return json_response(task)
 
     async def _as_publisher(
-        self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
+        self, request: Request, act: Callable[[str, Cancellation, Signed], Awaitable[Task]]
     ) -> Response:
         """Run a step of the publisher that may be repeated as it is."""
         proof, signed = await read_optional_json(request, Cancellation), await self._signatures.of(request, ())
@@ -343,9 +343,9 @@ class TasksApi:
         )
 
 
-def _publisher_token(request: Request, proof: Cancellation, signed: Signed | None) -> str | None:
+def _publisher_token(request: Request, proof: Cancellation, signed: Signed) -> str | None:
     """The token in the body; else, if the request is not signed, that of `Authorization: Bearer` (NETWORK 4)."""
-    return proof.publisher_token if proof.publisher_token is not None or signed else bearer_of(request)
+    return proof.publisher_token if proof.publisher_token is not None or signed.signer else bearer_of(request)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import cast
 
 from node.store import Store, StoreUnavailable, keys
-from node.store.bulk import bulk
 from node.tasks.compaction import NEAR, RESULT, head_size, unpack, unpack_head, with_head
 from node.tasks.lapse import Fields
 
@@ -55,13 +54,13 @@ class PackedContracts:
                 await self._store.command("SET", keys.packed(task_id), better, "XX")
 
     async def _whole(self, task_ids: Sequence[str]) -> dict[str, bytes]:
-        strings = await bulk(self._store, (("GET", keys.packed(each)) for each in task_ids))
+        strings = await self._store.run_all(("GET", keys.packed(each)) for each in task_ids)
         return _there(task_ids, strings)
 
     async def _ends(self, sizes: dict[str, int]) -> dict[str, bytes]:
         """The end of each string, in as many bytes as `sizes` says."""
-        strings = await bulk(
-            self._store, (("GETRANGE", keys.packed(task_id), -size, -1) for task_id, size in sizes.items())
+        strings = await self._store.run_all(
+            (("GETRANGE", keys.packed(task_id), -size, -1) for task_id, size in sizes.items())
         )
         return _there(list(sizes), strings)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from node.common.refusal import Invalid, Refused
 from node.common.tokens import Tokens
-from node.sign.signed import Signed
+from node.sign.signed import UNSIGNED, Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
 from node.tasks.reader import TaskReader
@@ -30,8 +30,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     has_publisher_token: bool = False
     claim: Claim = NO_CLAIM
     """The claim whose token they have shown."""
-    signed: Signed | None = None
-    """The signature of the request."""
+    signed: Signed = UNSIGNED
 
 
 class Proofs:
@@ -49,14 +48,14 @@ class Proofs:
         """`<attempt>.<request>.<mac>`."""
         return f"{claim.attempt}.{claim.request}.{self._tokens.issue('claim', task_id, claim.attempt, claim.request)}"
 
-    async def publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
+    async def publisher(self, task_id: str, proof: Cancellation, signed: Signed) -> Actor:
         """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
             has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"), signed=signed
         )
 
-    async def actor(self, task_id: str, move: Transition, signed: Signed | None) -> Actor:
+    async def actor(self, task_id: str, move: Transition, signed: Signed) -> Actor:
         """Who moves a contract. Raises Invalid, Refused `task.unknown`, `task.proof`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(

@@ -6,11 +6,10 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from node.store import Store, StoreUnavailable, keys
-from node.store.bulk import bulk_reachable, bulk_steps
 from node.store.decoding import fields_named, fields_of
 from node.store.lists import page_of
 from node.store.long_poll import another_status, wait_for_change
-from node.store.unreadable import read_each, read_reachable
+from node.store.unreadable import reached, read_each, read_reachable
 from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
@@ -41,24 +40,22 @@ class TaskReader:
         (row,) = await self.read_all([task_id], names)
         return row
 
-    async def listed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of contracts, without those that cannot be read at all."""
-        return await read_each(task_ids, lambda some: self.read_all(some, LISTED))
-
-    async def readable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """All fields of contracts, without those that cannot be read at all."""
-        return await read_each(task_ids, self.read_all)
+    async def readable(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, StoredTask]:
+        """`read_all`, without the contracts that cannot be read at all."""
+        return await read_each(task_ids, lambda some: self.read_all(some, names))
 
     async def read_for_lists(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What says in which lists contracts belong, without those that cannot be read at all."""
-        return await read_each(task_ids, lambda some: self.read_all(some, LISTED_BY))
+        """What says in which lists contracts belong, as `readable`."""
+        return await self.readable(task_ids, LISTED_BY)
 
-    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
-        """`listed`, of those contracts that are in reach now, and which are not.
+    async def listed_reachable(
+        self, task_ids: Sequence[str], names: Sequence[bytes] = BASE
+    ) -> tuple[dict[str, StoredTask], list[str]]:
+        """What lists show of those contracts that can be read, and which are out of reach. `names` may leave out TEXTS.
 
         Raises StoreUnavailable if no server is there.
         """
-        return await read_reachable(task_ids, self._listed_reachable)
+        return await read_reachable(task_ids, lambda some: self._listed_reachable(some, names))
 
     async def page(self, status: str, limit: int, offset: int) -> ListedTasks:
         """Contracts that are listed under a status, the newest first, without those that cannot be read.
@@ -77,7 +74,7 @@ class TaskReader:
         """
         asked_at = monotonic()
         reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
-        replies = cast("list[tuple[int, list[bytes | None]]]", await bulk_steps(self._store, reading))
+        replies = cast("list[tuple[int, list[bytes | None]]]", await self._store.run_all(reading))
         rows = {
             task_id: StoredTask.of(now, fields_named(names, values) if names else fields_of(values), asked_at)
             for task_id, (now, values) in zip(task_ids, replies, strict=True)
@@ -105,14 +102,15 @@ class TaskReader:
             )
         return await self.read(task_id, names)
 
-    async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
+    async def _listed_reachable(
+        self, task_ids: Sequence[str], names: Sequence[bytes]
+    ) -> list[StoredTask | StoreUnavailable]:
         """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""
         asked_at = monotonic()
-        hashes = await bulk_reachable(self._store, (("HMGET", keys.task(each), *BASE) for each in task_ids))
+        hashes = await self._store.run_reachable(("HMGET", keys.task(each), *names) for each in task_ids)
         rows = {
-            task_id: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)), asked_at)
-            for task_id, values in zip(task_ids, hashes, strict=True)
-            if not isinstance(values, StoreUnavailable)
+            task_id: StoredTask(0, fields_named(names, cast("list[bytes | None]", values)), asked_at)
+            for task_id, values in reached(task_ids, hashes)
         }
         # What time changes is judged by the clock of the server that holds it, so it is read again, by a step.
         leased = [

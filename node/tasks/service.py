@@ -49,7 +49,7 @@ from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.steps import Claim, UncheckedResult
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, known, task_of
+from node.tasks.view import CHANGING, LISTED, ChangeLog, StoredTask, elapsed, known, task_of
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -75,11 +75,12 @@ class Tasks:
         self._index = index
         self._proofs = Proofs(store, tokens)
         self._offer_check = OfferCheck(targets, artifact_statuses)
-        self._base = f"{settings.public_url}/api/v1/tasks/"
-        self._listing = TaskListing(feed, store, self._base)
+        self.base = f"{settings.public_url}/api/v1/tasks/"
+        """The address of a contract, without its id."""
+        self._listing = TaskListing(feed, store, self.base)
 
     async def create(
-        self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
+        self, new: NewTask, signed: Signed, idempotency: IdempotencyKey | None, client: str
     ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
@@ -96,15 +97,13 @@ class Tasks:
             if idempotency and (before := await self._store.offered_before(idempotency)):
                 return self._offer_again(*before, idempotency), True
             raise
-        if signed:
-            fields |= {"signer": signed.signer, "signature": signed.signature}
-        if signed or new.require_proof:
+        fields |= signed.fields
+        if signed.signer or new.require_proof:
             fields["bound"] = "1"
-        replay_id = signed.replay_id if signed else ""
         deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
         description = str(fields.get("description", ""))
         own = self._index.own_terms(new.title, description)
-        task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client, own)
+        task_id, row, replayed = await self._store.create(idempotency, signed.replay_id, fields, deadline, client, own)
         if replayed and idempotency:
             return self._offer_again(task_id, row, idempotency), True
         if own is NO_TERMS:
@@ -146,19 +145,18 @@ class Tasks:
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
         """Contracts as lists show them; None for an id of none that can be read."""
-        rows = await self._store.listed(task_ids)
+        rows = await self._store.readable(task_ids, LISTED)
         contracts = ((task_id, row) for task_id, row in rows.items() if row.is_contract)
         found = show_each(contracts, self._listing.record)
         return [found.get(task_id) for task_id in task_ids]
 
-    async def on_offer(self, task_ids: Sequence[str]) -> dict[str, Task]:
-        """Those of the contracts that are offered and can be read, as lists show them.
+    async def on_offer(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """Those of the contracts that are offered and can be read, without their texts.
 
         Raises StoreUnavailable if no server is there.
         """
-        rows, _ = await self._store.listed_reachable(task_ids)
-        offers = ((task_id, row) for task_id, row in rows.items() if row.is_in("offered"))
-        return show_each(offers, self._listing.record)
+        rows, _ = await self._store.listed_reachable(task_ids, CHANGING)
+        return {task_id: row for task_id, row in rows.items() if row.is_in("offered")}
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results."""
@@ -180,7 +178,7 @@ class Tasks:
     # The worker's steps.
 
     async def claim(
-        self, task_id: str, new: NewClaim, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, task_id: str, new: NewClaim, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
@@ -191,7 +189,7 @@ class Tasks:
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
         request = idempotency.scope if idempotency else secrets.token_hex(16)
-        return await self.claim_as(task_id, new.assignee_id, request, idempotency, signed.replay_id if signed else "")
+        return await self.claim_as(task_id, new.assignee_id, request, idempotency, signed.replay_id)
 
     async def claim_as(
         self, task_id: str, assignee: str, request: str, idempotency: IdempotencyKey | None, replay_id: str = ""
@@ -267,7 +265,7 @@ class Tasks:
     # A step of either side (SPEC 3.1).
 
     async def transition(
-        self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, task_id: str, move: Transition, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
 
@@ -280,7 +278,7 @@ class Tasks:
 
     # The publisher's steps.
 
-    async def accept(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+    async def accept(self, task_id: str, proof: Cancellation, signed: Signed) -> Task:
         """Accept a submitted result, for whoever proves to be the contract's publisher.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
@@ -290,7 +288,7 @@ class Tasks:
         return await self._changed(task_id, row)
 
     async def reject(
-        self, task_id: str, rejection: Rejection, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, task_id: str, rejection: Rejection, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
@@ -306,7 +304,7 @@ class Tasks:
         return await self._changed(task_id, row), replayed
 
     async def retry(
-        self, task_id: str, proof: Cancellation, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, task_id: str, proof: Cancellation, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Give a contract that failed one more attempt, for whoever proves to be its publisher.
 
@@ -319,7 +317,7 @@ class Tasks:
         row, replayed = await self._store.retry(task_id, actor, idempotency)
         return await self._changed(task_id, row), replayed
 
-    async def cancel(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+    async def cancel(self, task_id: str, proof: Cancellation, signed: Signed) -> Task:
         """Cancel a contract, for whoever proves to be its publisher.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
@@ -393,4 +391,4 @@ class Tasks:
             await self._store.project_soon(task_id, row)
 
     def _task(self, task_id: str, row: StoredTask) -> Task:
-        return task_of(task_id, self._base + task_id, row)
+        return task_of(task_id, self.base + task_id, row)

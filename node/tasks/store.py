@@ -18,7 +18,6 @@ from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, ids, keys
 from node.store.batcher import Batcher
-from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once
@@ -204,7 +203,7 @@ class TaskStore(TaskReader):
     async def due(self, limit: int) -> list[str]:
         """Contracts that time has changed, up to `limit` from each partition that can be read.
 
-        Raises StoreUnavailable if none can.
+        Raises StoreUnavailable if no server is there.
         """
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
@@ -217,12 +216,12 @@ class TaskStore(TaskReader):
 
     async def _lapse(self, task_ids: Sequence[str]) -> list[str]:
         lapsing = (steps.task_lapse(contract=ContractKeys.of(each), again=AGAIN_MS) for each in task_ids)
-        return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
+        return [code_of(reply) for reply in await self._store.run_all(lapsing)]
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
         """When contracts ended (ms); None for one that is not over, or compacted already."""
-        found = await bulk(
-            self._store, (("HMGET", keys.task(each), *(f"{status}_at" for status in OVER)) for each in task_ids)
+        found = await self._store.run_all(
+            ("HMGET", keys.task(each), *(f"{status}_at" for status in OVER)) for each in task_ids
         )
         return [next((int(at) for at in times if at), None) for times in cast("list[list[bytes | None]]", found)]
 
@@ -234,7 +233,7 @@ class TaskStore(TaskReader):
         return compacted
 
     async def _compact(self, task_ids: Sequence[str]) -> int:
-        hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
+        hashes = await self._store.run_all(("HGETALL", keys.task(each)) for each in task_ids)
         read = [(task_id, fields_of(fields)) for task_id, fields in zip(task_ids, hashes, strict=True)]
         # The step sees by the number of fields that nothing has changed. One that ends meanwhile may have as many.
         rows = {task_id: fields for task_id, fields in read if StoredTask(0, fields).is_over}
@@ -246,7 +245,7 @@ class TaskStore(TaskReader):
             )
             for (task_id, fields), content in zip(rows.items(), packed, strict=True)
         )
-        return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
+        return [code_of(reply) for reply in await self._store.run_all(compacting)].count("compacted")
 
     async def forget(self, contracts: Mapping[str, str]) -> list[str]:
         """Remove contracts, each if it is still at the `stage` given here and nobody is at work on it; with none given,
@@ -255,7 +254,7 @@ class TaskStore(TaskReader):
             steps.task_forget(contract=ContractKeys.of(each), packed=keys.packed(each), judged=stage)
             for each, stage in contracts.items()
         )
-        replies = await bulk_steps(self._store, removing)
+        replies = await self._store.run_all(removing)
         return [task_id for task_id, reply in zip(contracts, replies, strict=True) if code_of(reply) == "forgotten"]
 
     # The lists.
@@ -272,7 +271,7 @@ class TaskStore(TaskReader):
 
     async def _put(self, rows: Mapping[str, StoredTask]) -> None:
         commands, announcements = _changes_of_lists(rows)
-        await gather(self._store.commands(commands), bulk_steps(self._store, announcements))
+        await gather(self._store.run_all(commands), self._store.run_all(announcements))
 
     async def project_soon(self, task_id: str, row: StoredTask) -> None:
         """`project` for one contract right after its step, with those of other requests; nobody waits for it.
@@ -288,9 +287,8 @@ class TaskStore(TaskReader):
         return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
-        signer, replay_id = (actor.signed.signer, actor.signed.replay_id) if actor.signed else ("", "")
-        first_use, proven = _first_use(replay_id, task_id), int(actor.has_publisher_token)
-        return await self._run(partial(step, first_use=first_use, proven=proven, signer=signer), task_id)
+        first_use, proven = _first_use(actor.signed.replay_id, task_id), int(actor.has_publisher_token)
+        return await self._run(partial(step, first_use=first_use, proven=proven, signer=actor.signed.signer), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(partial(step, claim=claim), task_id)

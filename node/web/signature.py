@@ -9,7 +9,7 @@ from node.common.refusal import Refused
 from node.sign.proof import proof_of
 from node.sign.request import InvalidSignature, verify
 from node.sign.signature_base import PublicAddress, SignedMessage
-from node.sign.signed import Signed
+from node.sign.signed import UNSIGNED, Signed
 from node.web.bearer import bearer_of
 from node.web.errors import RefusedWithHeaders
 from node.web.http import Request
@@ -29,14 +29,16 @@ class Signatures:
         self._address = PublicAddress.parse(public_url)
         self._refuses_key = refuses_key
 
-    async def of(self, request: Request, shown: Collection[str]) -> Signed | None:
-        """The verified signature; None for an unsigned request. `shown` names the fields that the record will show.
+    async def of(self, request: Request, shown: Collection[str]) -> Signed:
+        """The verified signature; UNSIGNED if there is none for this node.
+
+        `shown` names the fields that the record will show.
 
         Raises RefusedWithHeaders `signature.invalid` if the signature is meant for this node and wrong, Refused
         `client.blocked` if its key is blocked.
         """
         if request.header(b"signature-input") is None:
-            return None
+            return UNSIGNED
         request.add_cost(FIELD_COST * sum(len(value) for name, value in request.scope["headers"] if name in FIELDS))
         body = await request.body()
         message = SignedMessage(
@@ -52,7 +54,7 @@ class Signatures:
             headers = ((b"signature-error", invalid.header.encode()),)
             raise RefusedWithHeaders("signature.invalid", headers, reason=invalid.message) from invalid
         if verified is None:
-            return None
+            return UNSIGNED
         if self._refuses_key(verified.key.thumbprint):
             raise Refused("client.blocked")
         proof = msgspec.json.encode(proof_of(verified, body, shown))
@@ -64,5 +66,4 @@ class Signatures:
         Raises as `of` does.
         """
         signed = await self.of(request, ())
-        token = bearer_of(request)
-        return (token, signed.signer, signed.replay_id) if signed else (token, "", "")
+        return bearer_of(request), signed.signer, signed.replay_id

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.run import exchange
 from node.run.exchange import ExportedRecord, records
-from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk
+from node.store import RedisReply, Store, StoreUnavailable, ids, keys
+from node.store.store import Wanted
 from tests.admin.conftest import Admin
 from tests.board.calls import BOARD, QUESTION
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -118,7 +118,7 @@ async def test_the_number_of_a_removed_reply_is_not_given_again(
     thread_id = await with_replies(node, 3)
     await admin("threads", "purge", *(f"{thread_id}:{seq}" for seq in removed))
     await admin("export", str(tmp_path / "export"))
-    await node.store.commands([("DEL", keys.thread(thread_id)), ("DEL", keys.replies(thread_id))])
+    await node.store.run_all([("DEL", keys.thread(thread_id)), ("DEL", keys.replies(thread_id))])
     assert (await admin("import", str(tmp_path / "export"))).status == 0
     added = await node.client.post(f"{BOARD}/{thread_id}/replies", json={"body": "I can do that as well."})
     assert added.json()["seq"] == 4
@@ -137,7 +137,7 @@ async def test_a_reply_that_came_during_the_export_counts(
     await node.client.post(f"{BOARD}/{thread_id}/replies", json={"body": "I came meanwhile, as the third."})
     lines = [exchange.header_of("n"), first, *[record async for record in exported]]
     (tmp_path / "export").write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
-    await node.store.commands([("DEL", keys.thread(thread_id)), ("DEL", keys.replies(thread_id))])
+    await node.store.run_all([("DEL", keys.thread(thread_id)), ("DEL", keys.replies(thread_id))])
     assert (await admin("import", str(tmp_path / "export"))).status == 0
     shown = (await node.client.get(f"{BOARD}/{thread_id}")).json()
     assert ([reply["seq"] for reply in shown["replies"]], shown["reply_count"]) == ([1, 2, 3], 3)
@@ -324,12 +324,13 @@ async def test_an_export_that_fails_leaves_no_file(
 async def test_contracts_are_read_a_few_at_a_time(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hundred results of a megabyte were held in memory."""
     held: list[int] = []
+    run_all = Store.run_all
 
-    def reading(store: Store, commands: Iterable[Sequence[Arg]]) -> Awaitable[list[RedisReply]]:
-        held.append(len(wanted := list(commands)))
-        return bulk(store, wanted)
+    def reading(store: Store, many: Iterable[Wanted]) -> Awaitable[list[RedisReply]]:
+        held.append(len(wanted := list(many)))
+        return run_all(store, wanted)
 
-    monkeypatch.setattr(exchange, "bulk", reading)
+    monkeypatch.setattr(Store, "run_all", reading)
     made = {(await offered(node))["id"] for _ in range(3 * exchange.CONTRACTS_AT_ONCE)}
     assert {record.id async for record in records(node.store)} == made
     assert max(held) == exchange.CONTRACTS_AT_ONCE

@@ -39,7 +39,7 @@ async def shown(node: NodeUnderTest, thread: str, query: str = "") -> Any:
 
 async def known(node: NodeUnderTest) -> int:
     """How many posts have a note of who sent them."""
-    found = await node.store.commands([("ZCARD", keys.posters(each)) for each in range(ids.PARTITIONS)])
+    found = await node.store.run_all([("ZCARD", keys.posters(each)) for each in range(ids.PARTITIONS)])
     return sum(cast("list[int]", found))
 
 

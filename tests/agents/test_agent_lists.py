@@ -1,7 +1,7 @@
 """The lists of the directory, which several processes derive from the entries at the same time (NETWORK 2)."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import cycle
 from typing import Any, cast
 
@@ -12,8 +12,8 @@ from node.agents.checks import AgentChecks
 from node.agents.entry import id_of
 from node.agents.lists import AgentLists
 from node.agents.store import AgentStore
-from node.store import Arg, RedisReply, Store, connect, ids, keys
-from node.store.bulk import bulk
+from node.store import RedisReply, Store, connect, ids, keys
+from node.store.store import Wanted
 from tests.agents.calls import AGENTS, card_of, listed
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import bearer, opened
@@ -33,14 +33,14 @@ async def test_a_projection_that_read_an_entry_before_it_changed_does_not_undo_t
     agent = (await node.client.post("/api/v1/agents", json=posted, headers=bearer(inbox["inbox_token"]))).json()
     lists = AgentLists(node.store)
 
-    async def changed_after(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply]:
+    async def changed_after(store: Store, many: Iterable[Wanted]) -> list[RedisReply]:
         monkeypatch.undo()
-        rows = await bulk(store, commands)
+        replies = await store.run_all(many)
         await node.store.command("HSET", keys.agent(agent["id"]), "liveness", "open")
         await lists.project([agent["id"]])
-        return rows
+        return replies
 
-    monkeypatch.setattr("node.agents.lists.bulk", changed_after)
+    monkeypatch.setattr(Store, "run_all", changed_after)
     await lists.project([agent["id"]])
     assert await lists.newest(10, 0, "open") == ([agent["id"]], 1)
     assert await lists.newest(10, 0, "unknown") == ([], 0)

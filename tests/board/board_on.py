@@ -10,6 +10,7 @@ from node.common.own_terms import TextIndex
 from node.config import Settings
 from node.store import Store
 from node.store.limits import LimitStore
+from tests.support.no_index import NoIndex
 
 
 def board_on(
@@ -18,4 +19,4 @@ def board_on(
     """`threads` replaces the usual store of threads."""
     threads = threads or BoardStore(store, settings.idempotency_ttl)
     moderation = Moderation(threads, ModerationStore(store), Provenance(store, settings.provenance_days))
-    return Board(threads, moderation, settings, TargetCheck(settings, LimitStore(store).is_known), index)
+    return Board(threads, moderation, settings, TargetCheck(settings, LimitStore(store).is_known), index or NoIndex())

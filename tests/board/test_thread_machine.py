@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, 
 from node.board.model import NewReply, NewThread, ThreadPageQuery, ThreadQuery, ThreadStatus
 from node.board.store import BoardStore
 from node.config import Limit, Settings
-from node.sign.signed import Signed
+from node.sign.signed import UNSIGNED, Signed
 from node.store.idempotency import IdempotencyKey, bound_key
 from tests.board.board_on import board_on
 from tests.support.machine import StoreMachine
@@ -74,10 +74,10 @@ class ThreadMachine(StoreMachine):
         given = Settings(secret=SECRET, base_url="http://node.example")
         self._board = board_on(self.store, given, BoardStore(self.store, REMEMBERED))
 
-    def signed(self, signer: str | None) -> Signed | None:
+    def signed(self, signer: str | None) -> Signed:
         """A signature that has not been used yet."""
         self._signatures += 1
-        return Signed(signer, b'{"by":"test"}', f"r{self._signatures}") if signer else None
+        return Signed(signer, b'{"by":"test"}', f"r{self._signatures}") if signer else UNSIGNED
 
     @initialize(target=models, client=CLIENTS, signer=SIGNERS, key=KEYS)
     def begin(self, client: str, signer: str | None, key: str | None) -> Model | MultipleResults[Model]:
@@ -120,7 +120,7 @@ class ThreadMachine(StoreMachine):
             lambda: self._board.post(
                 Limited(model.client, LIMIT_OF_POSTS, QUOTA),
                 self.wanted(model.title),
-                None,
+                UNSIGNED,
                 self.asked(model.title, model.asked),
             ),
             None if model.shown else "thread.unknown",

@@ -87,7 +87,7 @@ async def settled(node: NodeUnderTest, receiver: Receiver, count: int) -> None:
         seconds, _ = cast("list[bytes]", await node.store.command("TIME", key="any"))
         later = int(seconds) * 1000 + HIDDEN_MS + 1000
         counts = [("ZCOUNT", keys.callbacks_due(partition), later, "+inf") for partition in range(ids.PARTITIONS)]
-        return sum(cast("list[int]", await node.store.commands(counts)))
+        return sum(cast("list[int]", await node.store.run_all(counts)))
 
     async def all_of_them() -> bool:
         return await put_off() + receiver.requests >= count

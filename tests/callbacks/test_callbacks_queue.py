@@ -1,6 +1,7 @@
 """The queue of callbacks: every step on a real Redis, its times moved (DESIGN 8)."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -10,9 +11,10 @@ from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.queue import HIDDEN_MS, Callback, CallbackMessage, CallbackQueue, Ending
 from node.config import Schedule
 from node.sign.node_key import NodeKey
-from node.store import ids, keys
-from node.store.bulk import bulk_reachable
+from node.store import Store, ids, keys
 from node.store.clock import now_ms
+from node.store.steps import Step
+from node.store.store import Wanted
 from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
@@ -177,11 +179,15 @@ async def test_what_another_worker_ends_while_it_is_taken_is_over(
     slow = await taken(queue)
     await make_due(node)
 
-    async def read_after_its_end(store: Any, commands: Any) -> Any:
-        await queue.settle(slow, "delivered", 0)
-        return await bulk_reachable(store, commands)
+    run_reachable = Store.run_reachable
 
-    monkeypatch.setattr("node.callbacks.queue.bulk_reachable", read_after_its_end)
+    async def read_after_its_end(store: Store, many: Iterable[Wanted]) -> Any:
+        wanted = list(many)
+        if not isinstance(wanted[0], Step):  # it has been taken
+            await queue.settle(slow, "delivered", 0)
+        return await run_reachable(store, wanted)
+
+    monkeypatch.setattr(Store, "run_reachable", read_after_its_end)
     assert await queue.take([HOME]) == []
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from node.store import OutcomeUnknown, Store, StoreUnavailable
-from node.store.bulk import SHARE_OF_CALLS, bulk_steps_reachable
+from node.store import OutcomeUnknown, Store, StoreUnavailable, keys
+from node.store.due import take_due
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
+from node.store.store import SHARE_OF_CALLS
 from tests.cluster.conftest import TIMEOUT, Load
 from tests.store.conftest import Opener, step
 from tests.support.servers import Cluster, eventually
@@ -81,8 +82,10 @@ async def test_a_lost_primary_loses_nothing_of_what_others_answer(lenient_cluste
     steps = [COUNT(f"answered:{tag(partition)}", 1) for partition in range(PARTITIONS)]
     primary = [lenient_cluster.primary_of(slot_of(tag(partition))) for partition in range(PARTITIONS)]
     await asyncio.to_thread(lenient_cluster.lose, primary[0])
-    replies = await bulk_steps_reachable(store, steps)
+    replies = await store.run_reachable(steps)
     for partition, reply in enumerate(replies):
         assert isinstance(reply, StoreUnavailable) if primary[partition] is primary[0] else reply == 1
+    (reply,) = await store.run_reachable(steps[:1])
+    assert isinstance(reply, StoreUnavailable), "others can be reached"
     with pytest.raises(StoreUnavailable):
-        await bulk_steps_reachable(store, steps[:1])
+        await take_due(store, {0: keys.callbacks_due(0)}, 1)

@@ -53,11 +53,11 @@ async def test_a_command_for_every_primary_reaches_each_once(store: Store) -> No
 
 async def test_many_commands_follow_the_slot_that_has_moved(cluster: Cluster, store: Store) -> None:
     keys = [f"many:{{{n:02x}}}" for n in range(64)]
-    await store.commands(("SET", key, key) for key in keys)
+    await store.run_all(("SET", key, key) for key in keys)
     slot = slot_of(keys[0])
     source = cluster.primary_of(slot)
     await asyncio.to_thread(cluster.move, slot, other_than(cluster, source))
-    assert await store.commands(("GET", key) for key in keys) == [key.encode() for key in keys]
+    assert await store.run_all(("GET", key) for key in keys) == [key.encode() for key in keys]
     assert source.info("errorstats")["errorstat_MOVED"]["count"] >= 1
 
 
@@ -155,7 +155,7 @@ async def test_while_a_slot_moves_as_a_whole_new_keys_are_made_beside_old_ones(c
     source = cluster.primary_of(slot)
     target = other_than(cluster, source)
     for begin in range(0, 20_000, 500):
-        await store.commands(("SET", f"{{whole}}:{number}", "x" * 100) for number in range(begin, begin + 500))
+        await store.run_all(("SET", f"{{whole}}:{number}", "x" * 100) for number in range(begin, begin + 500))
 
     def move() -> None:
         source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", cluster.node_id(target))

@@ -19,6 +19,7 @@ from node.inbox.model import InboxPageQuery, InboxProof, NewInbox, NewInboxMessa
 from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes
 from node.inbox.store import InboxStore
+from node.sign.signed import UNSIGNED
 from node.store import Store, ids, keys
 from node.store.clock import now_ms
 from node.store.limits import LimitStore
@@ -69,13 +70,13 @@ async def test_a_message_that_is_read_stays_until_it_is_settled(cluster: Cluster
 async def test_a_rejection_is_told_and_the_next_end_of_the_lease_is_planned(cluster: Cluster, store: Store) -> None:
     tasks = tasks_on(store)
     new = NewTask("desk", "Count the panels", lease_seconds=3600, review_seconds=3600)
-    task, _ = await tasks.create(new, None, None, "")
-    claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+    task, _ = await tasks.create(new, UNSIGNED, None, "")
+    claim, _ = await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None)
     await tasks.complete(task.id, Completion(claim.claim_token), uncharged)
     leases = keys.leases_of(task.id)
     assert await store.command("ZCARD", leases) == 1
     with moving(cluster, leases):
-        await tasks.reject(task.id, Rejection(task.publisher_token, reason="The figures are missing."), None, None)
+        await tasks.reject(task.id, Rejection(task.publisher_token, reason="The figures are missing."), UNSIGNED, None)
         assert (await told(store, task.id))[-1]["type"] == "task.rejected"
         ends = await store.command("HGET", keys.task(task.id), "lease_expires_at")
         assert ends == await store.command("ZSCORE", leases, task.id)
@@ -83,13 +84,13 @@ async def test_a_rejection_is_told_and_the_next_end_of_the_lease_is_planned(clus
 
 async def test_a_claim_is_told_although_the_lease_before_it_has_just_ended(cluster: Cluster, store: Store) -> None:
     tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=3600), None, None, "")
-    await tasks.claim(task.id, NewClaim("agent"), None, None)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=3600), UNSIGNED, None, "")
+    await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None)
     leases = keys.leases_of(task.id)
     assert await store.command("ZCARD", leases) == 1
     await let_end(store, task.id)
     with moving(cluster, leases):
-        await tasks.claim(task.id, NewClaim("another"), None, None)
+        await tasks.claim(task.id, NewClaim("another"), UNSIGNED, None)
         assert [each["type"] for each in await told(store, task.id)][-2:] == ["task.expired", "task.claimed"]
         ends = await store.command("HGET", keys.task(task.id), "lease_expires_at")
         assert ends == await store.command("ZSCORE", leases, task.id)

@@ -230,7 +230,7 @@ async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(emp
     entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)
     async with running(settings_for(empty_redis.url, client_throughput=16 * 1024)) as node:
         for _ in range(20):
-            await node.store.commands([entry] * 50)
+            await node.store.run_all([entry] * 50)
         query = {"topic": "board", "types": "thread.closed", "cursor": "earliest"}
         answers = [await node.client.get("/api/v1/events", params=query) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]  # there is room for 1,000 of them
@@ -241,7 +241,7 @@ async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(emp
 async def test_a_page_of_one_event_does_not_read_hundreds(node: NodeUnderTest, empty_redis: RedisServer) -> None:
     entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)
     for _ in range(4):
-        await node.store.commands([entry] * 50)
+        await node.store.run_all([entry] * 50)
     before = empty_redis.info("stats")["total_net_output_bytes"]
     await page(node, "board", cursor="earliest", limit=1)
     # A hundred events take 14 kB. In a cluster, a server also sends 7 kB about its slots.

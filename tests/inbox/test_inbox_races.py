@@ -11,8 +11,7 @@ from node.inbox.service import Inboxes
 from node.inbox.steps import MessageKeys, inbox_mark
 from node.inbox.store import INBOX_LIFE_MS
 from node.store import RedisReply, Store, keys
-from node.store.bulk import bulk_steps
-from node.store.steps import Step
+from node.store.store import Wanted
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, members, opened, path_of, read, send_signed, sent, signed
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
@@ -25,12 +24,12 @@ async def test_who_loses_the_right_to_settle_while_settling_is_told_so(
     await sent(node, inbox)
     owner = bearer(inbox["inbox_token"])
 
-    async def rotated_before(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
+    async def rotated_before(store: Store, many: Iterable[Wanted]) -> list[RedisReply]:
         monkeypatch.undo()
         inbox.update((await node.client.post(INBOXES, json={"rotate": True}, headers=owner)).json())
-        return await bulk_steps(store, steps)
+        return await store.run_all(many)
 
-    monkeypatch.setattr("node.inbox.message_store.bulk_steps", rotated_before)
+    monkeypatch.setattr(Store, "run_all", rotated_before)
     through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
     assert refused(through) == (403, "inbox.token")
     assert (await read(node, inbox))["waiting"] == 1
@@ -43,12 +42,12 @@ async def test_messages_of_an_inbox_that_is_closed_while_they_are_settled_are_go
     await sent(node, inbox)
     owner = bearer(inbox["inbox_token"])
 
-    async def closed_before(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
+    async def closed_before(store: Store, many: Iterable[Wanted]) -> list[RedisReply]:
         monkeypatch.undo()
         await node.client.delete(path_of(inbox), headers=owner)
-        return await bulk_steps(store, steps)
+        return await store.run_all(many)
 
-    monkeypatch.setattr("node.inbox.message_store.bulk_steps", closed_before)
+    monkeypatch.setattr(Store, "run_all", closed_before)
     through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
     assert refused(through) == (404, "inbox.unknown")
 

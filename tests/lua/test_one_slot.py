@@ -23,7 +23,7 @@ from node.config import Limit
 from node.retention.rules import retention_of
 from node.store import RedisReply, StoreUnavailable, ids, keys
 from node.store.steps import Step
-from node.store.store import Store
+from node.store.store import Store, Wanted
 from node.tasks.compaction import unpack
 from tests.agents.calls import card_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
@@ -55,7 +55,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     seen: set[str] = set()
     run, run_all, run_reachable = Store.run, Store.run_all, Store.run_reachable
 
-    def check(step: Step) -> None:
+    def check(step: Wanted) -> None:
+        if not isinstance(step, Step):
+            return
         seen.add(step.script.name)
         tags = {name[name.index("{") : name.index("}") + 1] for name in step.keys}
         assert len(tags) == 1, f"{step.script.name}: {step.keys}"
@@ -64,16 +66,16 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         check(step)
         return await run(self, step)
 
-    async def all_checked(self: Store, steps: Iterable[Step]) -> list[RedisReply]:
-        given = list(steps)
-        for step in given:
-            check(step)
+    async def all_checked(self: Store, many: Iterable[Wanted]) -> list[RedisReply]:
+        given = list(many)
+        for each in given:
+            check(each)
         return await run_all(self, given)
 
-    async def reachable_checked(self: Store, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        given = list(steps)
-        for step in given:
-            check(step)
+    async def reachable_checked(self: Store, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
+        given = list(many)
+        for each in given:
+            check(each)
         return await run_reachable(self, given)
 
     monkeypatch.setattr(Store, "run", checked)

@@ -113,7 +113,7 @@ async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(no
     fields = cast("int", await node.store.command("HLEN", key))
     reply = await node.store.run(task_compact(task=key, packed=packed, fields=fields + since, content=b"as read"))
     assert reply == [b"changed"]
-    assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
+    assert await node.store.run_all([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
 
 
 async def test_a_contract_that_is_not_over_is_not_compacted_whatever_was_read(node: NodeUnderTest) -> None:
@@ -124,7 +124,7 @@ async def test_a_contract_that_is_not_over_is_not_compacted_whatever_was_read(no
         fields = cast("int", await node.store.command("HLEN", key))
         reply = await node.store.run(task_compact(task=key, packed=packed, fields=fields, content=b"as read"))
         assert reply == [b"open"]
-        assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
+        assert await node.store.run_all([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
 
 
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:

@@ -68,9 +68,9 @@ async def test_relayed_threads_go_after_a_while_and_board_threads_stay(node: Nod
 async def test_what_nobody_can_answer_goes_like_what_is_open(node: NodeUnderTest, status: ThreadStatus) -> None:
     old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
     await node.store.command("HSET", keys.thread(old), "status", status)
-    await node.store.commands([("ZREM", keys.OPEN_THREADS, old), ("ZADD", LISTS[status], OLD, old, OLD, UNKNOWN_ID)])
+    await node.store.run_all([("ZREM", keys.OPEN_THREADS, old), ("ZADD", LISTS[status], OLD, old, OLD, UNKNOWN_ID)])
     assert await look(node) == 1
-    assert await node.store.commands([("EXISTS", keys.thread(old)), ("ZCARD", LISTS[status])]) == [0, 0]
+    assert await node.store.run_all([("EXISTS", keys.thread(old)), ("ZCARD", LISTS[status])]) == [0, 0]
 
 
 async def test_each_source_has_its_own_time(node: NodeUnderTest) -> None:

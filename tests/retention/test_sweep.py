@@ -121,7 +121,7 @@ async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
     assert handled == []
     await retention.look(1.0)
     assert handled == [f"{keys.CLOSED_THREADS} 1"]
-    await node.store.commands([("DEL", keys.OPEN_THREADS), ("DEL", keys.CLOSED_THREADS)])
+    await node.store.run_all([("DEL", keys.OPEN_THREADS), ("DEL", keys.CLOSED_THREADS)])
 
 
 async def test_a_list_is_read_again_after_a_minute_and_trims_come_once_an_hour(
@@ -145,7 +145,7 @@ async def test_a_list_is_read_again_after_a_minute_and_trims_come_once_an_hour(
         left[clock.now] = await node.store.command("XLEN", keys.AUDIT)
     assert handled == [0, 61, 121, 3600]
     assert [at for at, length in left.items() if length == 0] == [0, 3600]
-    await node.store.commands([("DEL", keys.OPEN_THREADS), ("DEL", keys.AUDIT)])
+    await node.store.run_all([("DEL", keys.OPEN_THREADS), ("DEL", keys.AUDIT)])
 
 
 async def test_what_is_kept_for_a_hundred_years_is_kept(node: NodeUnderTest) -> None:
@@ -154,8 +154,8 @@ async def test_what_is_kept_for_a_hundred_years_is_kept(node: NodeUnderTest) -> 
     await node.store.command("XADD", keys.AUDIT, "1-1", "what", "a test")
     await node.store.command("ZADD", keys.posters(3), 1, "a")
     await Retention(node.store, [], [Trim(keys.AUDIT, days), Trim(keys.posters(3), days, sorted_set=True)]).look(20)
-    assert await node.store.commands([("XLEN", keys.AUDIT), ("ZCARD", keys.posters(3))]) == [1, 1]
-    await node.store.commands([("DEL", keys.AUDIT), ("DEL", keys.posters(3))])
+    assert await node.store.run_all([("XLEN", keys.AUDIT), ("ZCARD", keys.posters(3))]) == [1, 1]
+    await node.store.run_all([("DEL", keys.AUDIT), ("DEL", keys.posters(3))])
 
 
 async def test_what_is_old_in_a_sorted_set_is_removed_some_at_a_time(

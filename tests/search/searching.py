@@ -18,6 +18,7 @@ from node.search.rpc.server import search_beat
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.search.worker import SearchWorker
+from node.sign.signed import UNSIGNED
 from node.store import Store, StoreUnavailable, connect, ids, keys
 from node.store.decoding import fields_of
 from node.store.outbox import Consumer
@@ -58,11 +59,11 @@ class SearchableBoard:
         # Of many clients, whose threads are on different primaries.
         author = f"198.51.100.{crc32(title.encode()) % 256}"
         board = self._telling if noted else self.board
-        thread, _ = await board.post(Unlimited(author), NewThread(title, body), None, None)
+        thread, _ = await board.post(Unlimited(author), NewThread(title, body), UNSIGNED, None)
         return thread.id
 
     async def reply(self, thread_id: str, body: str) -> None:
-        await self.board.reply(Unlimited(CLIENT), thread_id, NewReply(body), None, None)
+        await self.board.reply(Unlimited(CLIENT), thread_id, NewReply(body), UNSIGNED, None)
 
     async def close(self, thread_id: str) -> None:
         """As an operator does."""
@@ -138,7 +139,7 @@ class SearchableBoard:
     async def is_leased(self) -> bool:
         """Whether some worker has a thread to itself."""
         queues = (BOARD_KEYS.pending, BOARD_KEYS.backlog)
-        return any(await self.store.commands([("ZRANGE", queue, 1, "+inf", "BYSCORE") for queue in queues]))
+        return any(await self.store.run_all([("ZRANGE", queue, 1, "+inf", "BYSCORE") for queue in queues]))
 
     async def expire_leases(self) -> None:
         """Make due what a dead worker had taken, as a minute without it would."""

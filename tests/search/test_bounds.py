@@ -14,6 +14,7 @@ from node.search.indexing import documents
 from node.search.model import SearchQuery
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.snippets import Excerpt, WantedTerms
+from node.sign.signed import UNSIGNED
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import QueryTerms
 from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable
@@ -43,7 +44,7 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
     """Each new word costs an index many times what it weighs."""
     monkeypatch.setattr("node.text.faults.is_english", passes)
     thread, _ = await board.board.post(
-        Unlimited(CLIENT), NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None
+        Unlimited(CLIENT), NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), UNSIGNED, None
     )
     await board.reply(thread.id, f"lion {noise(LONGEST - 20)} tiger")
     async with board.worker(embedding_model="none"):

@@ -155,7 +155,7 @@ async def test_an_old_version_takes_the_vectors_of_a_thread_along_that_was_just_
     await Reconciler(board.searched, Embedder("none", board.settings.data_dir), "auto").look()
     assert await versions.names() == [new.name]
     kept = (BOARD_KEYS.vector(old.name, thread, "0.0"), BOARD_KEYS.passages(old.name, thread))
-    assert await board.documents.commands([("EXISTS", each) for each in kept]) == [0, 0]
+    assert await board.documents.run_all([("EXISTS", each) for each in kept]) == [0, 0]
 
 
 @pytest.mark.parametrize("search_redis", ["memory"], indirect=True)

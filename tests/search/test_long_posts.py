@@ -10,6 +10,7 @@ from node.search import retrieval, snippets
 from node.search import service as search
 from node.search.corpus import Corpus
 from node.search.work import SLICE_CHARACTERS
+from node.sign.signed import UNSIGNED
 from node.store import StoreUnavailable
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable
@@ -37,7 +38,7 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoa
             patch.setattr("node.text.faults.is_english", passes)
             for number in range(THREADS):
                 post = NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}")
-                thread, _ = await board.board.post(Unlimited(CLIENT), post, None, None)
+                thread, _ = await board.board.post(Unlimited(CLIENT), post, UNSIGNED, None)
                 await board.reply(thread.id, f"zebra {noise(LONGEST - 10)}")
         async with board.worker(embedding_model="none"):
             await board.emptied()

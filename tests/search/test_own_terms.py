@@ -15,6 +15,7 @@ from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.search.work import SearchWork
 from node.share.fair_semaphore import FairSemaphore
+from node.sign.signed import UNSIGNED
 from node.store import Store
 from node.store.search_keys import BOARD_KEYS, TASK_KEYS, SearchKeys
 from node.tasks.model import NewTask
@@ -53,7 +54,7 @@ async def engine_board(engine_redis: RedisServer, patience: None) -> AsyncIterat
 
 async def post(board: SearchableBoard, index: WatchedIndex, body: str = BODY) -> str:
     posted, _ = await board_on(board.store, board.settings, index=index).post(
-        Unlimited(CLIENT), NewThread(TITLE, body), None, None
+        Unlimited(CLIENT), NewThread(TITLE, body), UNSIGNED, None
     )
     return posted.id
 
@@ -90,7 +91,7 @@ async def test_the_step_that_keeps_a_contract_has_it_found(engine_board: Searcha
     await searched.choice.query_engine()
     index = WatchedIndex(Search(searched, SearchTurns()))
     tasks = tasks_on(store, index=index)
-    offered, _ = await tasks.create(NewTask("bakery", TITLE, BODY), None, None, CLIENT)
+    offered, _ = await tasks.create(NewTask("bakery", TITLE, BODY), UNSIGNED, None, CLIENT)
     assert index.noted == []
     assert await whole(store, TASK_KEYS, offered.id) == b"1"
     found = await searched.find(SearchRequest("sourdough oven", 5, 0.7), SearchWork(CLIENT, FairSemaphore(1)))
@@ -100,9 +101,9 @@ async def test_the_step_that_keeps_a_contract_has_it_found(engine_board: Searcha
 async def test_what_is_refused_leaves_no_terms(engine_board: SearchableBoard) -> None:
     board = board_on(engine_board.store, engine_board.settings, index=engine_board.search)
     once = Limited(CLIENT, Limit(1, 60))
-    await board.post(once, NewThread(TITLE, BODY), None, None)
+    await board.post(once, NewThread(TITLE, BODY), UNSIGNED, None)
     with pytest.raises(Refused, match=r"limit\.exceeded"):
-        await board.post(once, NewThread(TITLE, BODY), None, None)
+        await board.post(once, NewThread(TITLE, BODY), UNSIGNED, None)
     assert len([name async for names in engine_board.store.names("doc:*") for name in names]) == 1
 
 

@@ -15,6 +15,7 @@ from node.search.index_versions import IndexVersions
 from node.search.indexing.documents import Documents
 from node.search.indexing.queue import IndexQueue
 from node.search.worker import SearchWorker
+from node.sign.signed import UNSIGNED
 from node.store import ids, keys
 from node.store.outbox import Event
 from node.store.search_keys import BOARD_KEYS
@@ -253,7 +254,7 @@ async def test_nothing_of_the_replies_is_left_when_a_thread_is_closed(
 async def test_a_document_that_holds_a_thread_with_its_replies_is_as_good(board: SearchableBoard) -> None:
     """As version 1.0.0 wrote them, before replies had documents of their own."""
     title, body = BREAD
-    thread, _ = await board.board.post(Unlimited(CLIENT), NewThread(title, body), None, None)
+    thread, _ = await board.board.post(Unlimited(CLIENT), NewThread(title, body), UNSIGNED, None)
     terms = terms_of(f"{title}\n{body}\n{ANSWERS[0]}")
     await board.search.note(thread.id, title, body)
     await board.documents.command("DEL", BOARD_KEYS.doc(thread.id))

@@ -34,16 +34,16 @@ async def test_a_command_for_every_primary_answers_once_on_a_single_server(store
 
 async def test_many_commands_answer_in_the_order_in_which_they_were_given(store: Store) -> None:
     pairs = [(f"key-{n}", str(n).encode()) for n in range(300)]
-    assert await store.commands(("SET", key, value) for key, value in pairs) == [b"OK"] * 300
-    assert await store.commands([("GET", key) for key, _ in pairs]) == [value for _, value in pairs]
-    assert await store.commands([]) == []
+    assert await store.run_all(("SET", key, value) for key, value in pairs) == [b"OK"] * 300
+    assert await store.run_all([("GET", key) for key, _ in pairs]) == [value for _, value in pairs]
+    assert await store.run_all([]) == []
     assert store.stats.in_flight == 0
 
 
 async def test_of_many_commands_one_that_fails_is_told_and_the_others_run(store: Store) -> None:
     with pytest.raises(CommandFailed, match="INCR: ERR"):
-        await store.commands([("SET", "a", "text"), ("INCR", "a"), ("SET", "b", "2")])
-    assert await store.commands([("GET", "a"), ("GET", "b")]) == [b"text", b"2"]
+        await store.run_all([("SET", "a", "text"), ("INCR", "a"), ("SET", "b", "2")])
+    assert await store.run_all([("GET", "a"), ("GET", "b")]) == [b"text", b"2"]
 
 
 async def test_an_error_reply_is_a_failure_that_names_the_call(store: Store) -> None:
@@ -97,7 +97,7 @@ async def test_what_is_sent_without_waiting_is_done_before_what_is_asked_in_a_la
             store.send(COUNT("number"))
         store.send(("SET", "key", number))
         await asyncio.sleep(0)
-        assert await store.commands([("GET", "number"), ("GET", "key")]) == [b"%d" % number] * 2
+        assert await store.run_all([("GET", "number"), ("GET", "key")]) == [b"%d" % number] * 2
     assert store.stats.in_flight == 0
 
 
@@ -139,7 +139,7 @@ async def test_a_failure_keeps_nothing_of_what_it_came_through(
     async def fail() -> None:
         request = {"all that a caller holds"}
         left.append(weakref.ref(request))
-        await (store.commands([unsendable]) if together else store.command(*unsendable))
+        await (store.run_all([unsendable]) if together else store.command(*unsendable))
 
     with suppress(CommandFailed):
         await fail()

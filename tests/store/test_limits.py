@@ -219,7 +219,7 @@ async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_
     limits = LimitStore(store)
     place = keys.places(ids.home_of(CLIENT), "task", CLIENT)
     now = round(clock.time() * 1000)
-    await store.commands([("ZADD", place, now - number, number) for number in range(3500)])
+    await store.run_all([("ZADD", place, now - number, number) for number in range(3500)])
     held: list[object] = []
     for _ in range(2):
         await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, for_node=False)

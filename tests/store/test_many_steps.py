@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from node.store import CommandFailed, Store
-from node.store.bulk import SHARE_OF_CALLS, bulk_steps
-from node.store.errors import StoreBusy
+from node.store.store import SHARE_OF_CALLS
 from tests.store.conftest import Opener, step
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import RedisServer
 
 COUNT = step("count", "return redis.call('INCRBY', key1, arg1)", args=1)
 BROKEN = step("broken", "return redis.error_reply('ERR no')")
@@ -19,15 +18,12 @@ async def test_many_steps_are_answered_in_their_order(store: Store) -> None:
     assert await store.run_all(steps) == [0, 1, 2, 3, 5, 7, 9, 12, 15]
 
 
-async def test_a_bulk_takes_any_number_of_steps_and_leaves_calls_for_others(
+async def test_one_caller_runs_any_number_of_steps_and_leaves_calls_for_others(
     redis_server: RedisServer, open_store: Opener
 ) -> None:
     store = await open_store(redis_server.url, max_in_flight=2 * SHARE_OF_CALLS)
-    with pytest.raises(StoreBusy):
-        await store.run_all(COUNT("key", 1) for _ in range(100))
-    await eventually(lambda: store.stats.in_flight == 0)
     others = (store.command("GET", "key") for _ in range(2 * SHARE_OF_CALLS - 2))
-    replies, *_ = await asyncio.gather(bulk_steps(store, [COUNT("other", 1) for _ in range(100)]), *others)
+    replies, *_ = await asyncio.gather(store.run_all([COUNT("other", 1) for _ in range(100)]), *others)
     assert replies == list(range(1, 101))
 
 

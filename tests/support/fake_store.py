@@ -17,6 +17,7 @@ from node.store import Arg, RedisReply, Stats, Store, StoreUnavailable, WakeUps
 from node.store.address import Access
 from node.store.connection import Call, Connection
 from node.store.steps import Step
+from node.store.store import Wanted
 
 Commands = Any
 """fakeredis, whose own types are partial."""
@@ -34,14 +35,15 @@ class FakeStore(Store):
     async def run(self, step: Step) -> RedisReply:
         return self._run(step)
 
-    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
+    def send(self, wanted: Wanted) -> None:
         if isinstance(wanted, Step):
             self._run(wanted)
         else:
             self.redis.execute_command(*wanted)
 
-    def before_sending(self, act: Callable[[], None]) -> None:
-        act()
+    def send_ahead(self, make: Callable[[], Iterable[Wanted]]) -> None:
+        for wanted in make():
+            self.send(wanted)
 
     def _run(self, step: Step) -> RedisReply:
         tags = {key[key.index("{") : key.index("}")] for key in step.keys}
@@ -53,17 +55,11 @@ class FakeStore(Store):
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         return cast("RedisReply", self.redis.execute_command(*args))
 
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-        return [await self.command(*args) for args in many]
+    async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
+        return [self._run(each) if isinstance(each, Step) else await self.command(*each) for each in many]
 
-    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-        return [*await self.commands(many)]
-
-    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
-        return [await self.run(step) for step in steps]
-
-    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-        return [*await self.run_all(steps)]
+    async def run_reachable(self, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
+        return [*await self.run_all(many)]
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return [cast("RedisReply", self.redis.execute_command(*args))]

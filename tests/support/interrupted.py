@@ -1,9 +1,11 @@
 """A store in which something happens between two commands of a reader."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from node.store import Arg, RedisReply, Store
+from node.store.steps import Step
+from node.store.store import Wanted
 
 
 class Interrupted:
@@ -27,8 +29,12 @@ class Interrupted:
             await self._happens()
         return reply
 
-    async def commands(self, many: Sequence[Sequence[Arg]]) -> list[RedisReply]:
-        first = min(self._first, len(many) - 1)
-        reply = await self.command(*many[first])
-        others = await self._store.commands([args for place, args in enumerate(many) if place != first])
+    async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
+        wanted = list(many)
+        commands = [each for each in wanted if not isinstance(each, Step)]
+        if not commands:
+            return await self._store.run_all(wanted)
+        first = min(self._first, len(commands) - 1)
+        reply = await self.command(*commands.pop(first))
+        others = await self._store.run_all(commands)
         return [*others[:first], reply, *others[first:]]

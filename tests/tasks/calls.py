@@ -9,7 +9,7 @@ import msgspec
 from nacl.signing import SigningKey
 
 from node.callbacks.target_check import TargetCheck
-from node.common.own_terms import NO_TERMS, OwnTerms, TextIndex
+from node.common.own_terms import TextIndex
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.run.corpora import corpora_of
@@ -25,6 +25,7 @@ from node.tasks.store import TaskStore
 from tests.board.signed_posts import send
 from tests.sign.signing import KEY, Signed, sign
 from tests.support.answers import json_of
+from tests.support.no_index import NoIndex
 from tests.support.node_under_test import SECRET, NodeUnderTest
 
 TASKS = "/api/v1/tasks"
@@ -89,16 +90,6 @@ async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     entries: Any = await store.command("XRANGE", keys.events_of(task_id), "-", "+")
     found = [dict(zip(*[iter(map(bytes.decode, fields))] * 2, strict=True)) for _, fields in entries]
     return [fields for fields in found if fields["id"] == task_id]
-
-
-class NoIndex:
-    """Finds no offer by its text."""
-
-    def own_terms(self, title: str, body: str, /) -> OwnTerms:
-        return NO_TERMS
-
-    async def note(self, entity_id: str, title: str, body: str, /) -> None:
-        pass
 
 
 def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None, index: TextIndex | None = None) -> Tasks:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from node.sign.signed import UNSIGNED
 from node.store import OutcomeUnknown, Store, connect
 from node.store.errors import StoreBusy
 from node.store.idempotency import bound_key
@@ -164,7 +165,7 @@ async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty
     ]
     tasks = processes[0].tasks
     made = await asyncio.gather(
-        *(tasks.create(NewTask("desk", "Count the panels"), None, None, "") for _ in range(CONTRACTS))
+        *(tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "") for _ in range(CONTRACTS))
     )
     await eventually(lambda: sum(worker.done() for worker in workers) >= CONTRACTS)
     for worker in workers:
@@ -182,7 +183,7 @@ async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) 
     second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None, "", uncharged))
     await eventually(lambda: len(matching) == 2)
     first.cancel()
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     claim, _ = await second
     assert claim is not None
     assert claim.id == task.id
@@ -210,7 +211,7 @@ async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderT
     await eventually(lambda: len(matching) == 1)
     second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None, "", uncharged))
     await eventually(lambda: len(matching) == 2)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     with pytest.raises(StoreBusy):
         await first
     claim, _ = await second
@@ -228,7 +229,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
         waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=20), given, "", uncharged)))
         await eventually(lambda: len(matching) == len(waiting))
     for _ in range(2):
-        await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+        await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     first, again, other = [(await each)[0] for each in waiting]
     assert first.id == again.id
     assert other
@@ -239,7 +240,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process_on(node.store)
-    await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+    await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     for _ in range(4):
         claim, _ = await claims.claim(NextClaim("worker", wait=20), None, "", uncharged)
         assert claim is not None
@@ -257,7 +258,7 @@ async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, m
     waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key, "", uncharged)) for _ in range(2)]
     await eventually(lambda: len(matching) == 2)
     for _ in range(2):
-        await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+        await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     first, again = [(await each)[0] for each in waiting]
     other, _ = await claims.claim(NextClaim("other", wait=20), None, "", uncharged)
     assert first
@@ -276,7 +277,7 @@ class Overtaken(OfferFeed):
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
         found = await super().listed(start, count)
-        await self._tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+        await self._tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
         await self._came.wait()
         return found
 
@@ -291,7 +292,7 @@ async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, m
     """It used to be forgotten, unless a worker that it fits was waiting already: the list was read before it came."""
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 100.0)
     tasks = tasks_on(node.store)
-    await tasks.create(NewTask("office", "Count the panels"), None, None, "")
+    await tasks.create(NewTask("office", "Count the panels"), UNSIGNED, None, "")
     _, claims, matching = process_on(node.store, feed=Overtaken(node.store, tasks))
     assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None, "", uncharged))[0]
     claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=20), None, "", uncharged)
@@ -307,7 +308,7 @@ class Late(OfferFeed):
         self._tasks = tasks
 
     async def end(self) -> str:
-        await self._tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+        await self._tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
         return await super().end()
 
 
@@ -353,8 +354,8 @@ async def test_who_waits_for_an_offer_is_not_held_up_by_those_before_it_that_do_
     """The reader used to look at as many as one trip reads, and then to wait for another to come."""
     tasks = tasks_on(node.store)
     for _ in range(PAGE + 1):
-        await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
-    wanted, _ = await tasks.create(NewTask("desk", "Count the panels", skills=["law"]), None, None, "")
+        await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
+    wanted, _ = await tasks.create(NewTask("desk", "Count the panels", skills=["law"]), UNSIGNED, None, "")
     asked = {"status": "offered", "since": "0-0", "skill": "law", "wait": 20}
     found = (await node.client.get(TASKS, params=asked, timeout=30)).json()
     assert [task["id"] for task in found["tasks"]] == [wanted.id]

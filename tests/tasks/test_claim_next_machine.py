@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from node.sign.signed import UNSIGNED
 from node.store import connect
 from node.store.idempotency import bound_key
 from node.tasks.model import Cancellation, Completion, FailedAttempt, Holding, NewTask, NextClaim, Rejection, TaskStatus
@@ -71,7 +72,7 @@ class ClaimNextMachine(RuleBasedStateMachine):
             max_attempts=tries,
             review_seconds=600 if reviewed else None,
         )
-        task, _ = self._runner.run(self._tasks[0].create(offer, None, None, ""))
+        task, _ = self._runner.run(self._tasks[0].create(offer, UNSIGNED, None, ""))
         self._all.append(known := Known(task.id, task.publisher_token, skills, publisher, tries, reviewed))
         return known
 
@@ -115,7 +116,7 @@ class ClaimNextMachine(RuleBasedStateMachine):
     @rule(known=contracts)
     def retry(self, known: Known) -> None:
         if known.status == "failed":
-            self._runner.run(self._tasks[1].retry(known.id, Cancellation(known.publisher_token), None, None))
+            self._runner.run(self._tasks[1].retry(known.id, Cancellation(known.publisher_token), UNSIGNED, None))
             known.status, known.tries = "offered", 1
 
     @rule(known=contracts)
@@ -127,17 +128,17 @@ class ClaimNextMachine(RuleBasedStateMachine):
     @rule(known=contracts, accepts=st.booleans())
     def review(self, known: Known, accepts: bool) -> None:
         if known.status == "submitted" and accepts:
-            self._runner.run(self._tasks[1].accept(known.id, Cancellation(known.publisher_token), None))
+            self._runner.run(self._tasks[1].accept(known.id, Cancellation(known.publisher_token), UNSIGNED))
             known.status = "completed"
         elif known.status == "submitted":
             rejection = Rejection(known.publisher_token, reason="Once more, please.")
-            self._runner.run(self._tasks[0].reject(known.id, rejection, None, None))
+            self._runner.run(self._tasks[0].reject(known.id, rejection, UNSIGNED, None))
             known.status = "in_progress"
 
     @rule(known=contracts)
     def cancel(self, known: Known) -> None:
         if known.status in ("offered", "claimed", "in_progress"):
-            self._runner.run(self._tasks[0].cancel(known.id, Cancellation(known.publisher_token), None))
+            self._runner.run(self._tasks[0].cancel(known.id, Cancellation(known.publisher_token), UNSIGNED))
             known.status = "canceled"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from node.common.refusal import Refused
 from node.config import Limit, Limits
+from node.sign.signed import UNSIGNED
 from node.store import connect, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.steps import Claim
@@ -41,11 +42,11 @@ async def test_a_later_claimer_is_refused(node: NodeUnderTest) -> None:
 async def test_of_a_thousand_claimers_one_wins(empty_redis: RedisServer) -> None:
     async with await connect(empty_redis.url, timeout=10, max_in_flight=10_000) as store:
         tasks = tasks_on(store)
-        task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+        task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
 
         async def claim(number: int) -> str | None:
             try:
-                return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), None, None))[0].assignee_id
+                return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), UNSIGNED, None))[0].assignee_id
             except Refused as refusal:
                 assert refusal.code == "task.claimed"
                 return None

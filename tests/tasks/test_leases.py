@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from node.sign.signed import UNSIGNED
 from node.store import connect, ids, keys
 from node.tasks.model import NewClaim, NewTask, TaskPageQuery
 from tests.support.answers import json_of, refused
@@ -191,8 +192,8 @@ async def test_the_sweep_ends_more_leases_than_there_may_be_calls_to_redis(empty
     async with await connect(empty_redis.url, timeout=10, max_in_flight=64) as store:
         tasks = tasks_on(store)
         for _ in range(70):
-            task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None, "")
-            await tasks.claim(task.id, NewClaim("agent"), None, None)
+            task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), UNSIGNED, None, "")
+            await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None)
             await let_end(store, task.id)
         assert await tasks.sweep() == 70
         assert (await tasks.page(TaskPageQuery("offered"))).total == 70

@@ -3,6 +3,7 @@
 import asyncio
 
 from node.common.refusal import Refused
+from node.sign.signed import UNSIGNED
 from node.store import OutcomeUnknown, connect
 from node.store.idempotency import bound_key
 from node.tasks.model import Completion, NewClaim, NewTask
@@ -19,7 +20,7 @@ async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
     while True:
         try:
             wanted = bound_key("claim", name, "one key each", b"")
-            return (await tasks.claim(task_id, NewClaim(name), None, wanted))[0].claim_token
+            return (await tasks.claim(task_id, NewClaim(name), UNSIGNED, wanted))[0].claim_token
         except OutcomeUnknown:
             continue
         except Refused as refusal:
@@ -32,7 +33,7 @@ async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) 
         tasks = tasks_on(store, through=Lossy(store))
 
         async def compete() -> None:
-            task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+            task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
             names = [f"agent-{number}" for number in range(CLAIMERS)]
             tokens = await asyncio.gather(*(persist(tasks, task.id, name) for name in names))
             (winner,) = [(name, token) for name, token in zip(names, tokens, strict=True) if token]

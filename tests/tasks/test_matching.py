@@ -51,7 +51,7 @@ async def test_each_offer_is_told_once_and_not_all_are_kept() -> None:
     last = offers[-keep:]
     outcomes = [code_of(await store.run(each)) for each in (*offers, *last, told_of("t299", 300, keep))]
     assert outcomes == ["told"] * len(offers) + ["known"] * len(last) + ["told"]
-    known, length = await store.commands([("ZRANGE", keys.KNOWN_OFFERS, 0, -1), ("XLEN", keys.OFFERS)])
+    known, length = await store.run_all([("ZRANGE", keys.KNOWN_OFFERS, 0, -1), ("XLEN", keys.OFFERS)])
     assert known == [b"t%d" % at for at in range(2 * keep, 3 * keep)]
     assert keep <= cast("int", length) <= 2 * keep
 

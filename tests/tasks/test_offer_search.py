@@ -169,15 +169,21 @@ async def test_a_match_must_fit_the_worker_too_and_a_key_gets_it_again(node: Nod
     assert (await claim_next(node, query="Portuguese pages", threshold=0.3)).status_code == 204
 
 
-async def test_no_text_of_a_match_is_fetched_to_see_whether_it_fits(
+async def test_the_text_of_a_match_is_fetched_once_for_its_hit_and_not_to_see_whether_it_fits(
     node: NodeUnderTest, empty_redis: RedisServer
 ) -> None:
+    """A search fetched it again, to see whether the contract was still offered."""
+    texts = 0
     for number in range(10):
         pages = f"Page {number} of the report says how many panels were counted. " * 300
         await offered(node, title="Translate a report", description=pages, skills=["law"])
+        texts += len(pages)
     before = empty_redis.info("stats")["total_net_output_bytes"]
     assert (await claim_next(node, query="Translate a report", threshold=0.3)).status_code == 204
     assert empty_redis.info("stats")["total_net_output_bytes"] - before < 50_000
+    before = empty_redis.info("stats")["total_net_output_bytes"]
+    assert len(await found(node, "Translate a report", limit=10)) == 10
+    assert texts <= empty_redis.info("stats")["total_net_output_bytes"] - before < texts + 50_000
 
 
 async def test_a_search_counts_as_one_and_without_words_it_is_refused(node: NodeUnderTest) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from node.common.refusal import Invalid, Refused
+from node.sign.signed import UNSIGNED
 from node.store import ids, keys
 from node.tasks.model import NewTask
 from node.tasks.store import TaskStore
@@ -125,10 +126,12 @@ async def test_hidden_characters_are_left_out_of_a_description(node: NodeUnderTe
 async def test_inputs_must_be_known_artifacts(node: NodeUnderTest) -> None:
     known = ids.new_id()
     tasks = tasks_on(node.store, known)
-    task, _ = await tasks.create(NewTask("desk", "Read the report", input_artifact_ids=[known]), None, None, "")
+    task, _ = await tasks.create(NewTask("desk", "Read the report", input_artifact_ids=[known]), UNSIGNED, None, "")
     assert task.input_artifact_ids == [known]
     with pytest.raises(Invalid) as caught:
-        await tasks.create(NewTask("desk", "Read the report", input_artifact_ids=[known, UNKNOWN_ID]), None, None, "")
+        await tasks.create(
+            NewTask("desk", "Read the report", input_artifact_ids=[known, UNKNOWN_ID]), UNSIGNED, None, ""
+        )
     (issue,) = caught.value.issues
     assert (issue.loc, issue.input) == (("body", "input_artifact_ids", 1), UNKNOWN_ID)
 

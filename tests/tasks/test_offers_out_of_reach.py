@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from node.sign.signed import UNSIGNED
 from node.store import RedisReply, StoreUnavailable
 from node.tasks.model import MAX_LEFT_OUT, NewClaim, NewTask, TaskPage, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
@@ -24,8 +25,10 @@ GONE: set[str] = set()
 class PartlyGone(TaskStore):
     """The store of a cluster of which a part is out of reach."""
 
-    async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
-        return _without_gone(task_ids, await super()._listed_reachable(task_ids))
+    async def _listed_reachable(
+        self, task_ids: Sequence[str], names: Sequence[bytes]
+    ) -> list[StoredTask | StoreUnavailable]:
+        return _without_gone(task_ids, await super()._listed_reachable(task_ids, names))
 
 
 def _without_gone(task_ids: Sequence[str], found: Sequence[Any]) -> list[Any]:
@@ -56,7 +59,7 @@ def tasks(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, left_out: asynci
 async def offers(tasks: Tasks, count: int, **changed: Any) -> list[str]:
     """Ids of new offers, in order."""
     offer = NewTask("desk", "Count the panels", **changed)
-    return [(await tasks.create(offer, None, None, ""))[0].id for _ in range(count)]
+    return [(await tasks.create(offer, UNSIGNED, None, ""))[0].id for _ in range(count)]
 
 
 def shown(page: TaskPage) -> tuple[list[str], bool]:
@@ -86,7 +89,7 @@ async def test_a_page_of_what_came_since_shows_later_what_it_leaves_out(tasks: T
 @pytest.mark.parametrize("query", [{}, {"publisher_id": "desk"}, {"skill": "law"}])
 async def test_the_first_page_does_so_too(tasks: Tasks, query: dict[str, Any]) -> None:
     first, second = await offers(tasks, 2, skills=["law"])
-    (other,) = [task.id for task in [(await tasks.create(NewTask("office", "Read a memo"), None, None, ""))[0]]]
+    (other,) = [task.id for task in [(await tasks.create(NewTask("office", "Read a memo"), UNSIGNED, None, ""))[0]]]
     GONE.update((first, other))
     page = await tasks.page(TaskPageQuery(**query))
     assert shown(page) == ([second], True)
@@ -100,7 +103,7 @@ async def test_an_offer_that_was_taken_meanwhile_is_not_shown(tasks: Tasks, node
     GONE.add(first)
     page = await tasks.page(TaskPageQuery(since="0-0"))
     GONE.clear()
-    await tasks_on(node.store).claim(first, NewClaim("worker"), None, None)
+    await tasks_on(node.store).claim(first, NewClaim("worker"), UNSIGNED, None)
     page = await after(tasks, page)
     assert shown(page) == ([], False)
     assert page.next_since == await OfferFeed(node.store).end()

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
+from node.sign.signed import UNSIGNED
 from node.store import keys
 from node.store.idempotency import bound_key
 from node.tasks.model import (
@@ -97,19 +98,18 @@ class TaskMachine(StoreMachine):
 
     @initialize(target=tokens, terms=TERMS, choices=STEPS)
     def begin(self, terms: Terms, choices: list[int]) -> MultipleResults[str]:
-        self.offer(terms)
-        return self.take(choices)
+        return self.offer(terms, choices)
 
     @precondition(lambda self: len(self.all) < CONTRACTS and len(self.living) < AT_ONCE)
     @rule(target=tokens, terms=TERMS, choices=STEPS)
     def offer_another(self, terms: Terms, choices: list[int]) -> MultipleResults[str]:
-        self.offer(terms)
-        return self.take(choices)
+        return self.offer(terms, choices)
 
-    def offer(self, terms: Terms) -> None:
-        """A new contract and its model."""
-        task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), None, None, ""))
+    def offer(self, terms: Terms, choices: list[int]) -> MultipleResults[str]:
+        """A new contract and its model, and steps."""
+        task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), UNSIGNED, None, ""))
         self.all.append(Model(task.id, task.publisher_token, terms, self.ms))
+        return self.take(choices)
 
     @rule(target=tokens, choices=STEPS)
     def go_on(self, choices: list[int]) -> MultipleResults[str]:
@@ -161,7 +161,7 @@ class TaskMachine(StoreMachine):
         if free and model.opens is not None:
             refusal = "task.paused"
         wanted = bound_key("claim", agent, key, b"")
-        answer = self.attempt(lambda: self._tasks.claim(model.id, NewClaim(agent), None, wanted), refusal)
+        answer = self.attempt(lambda: self._tasks.claim(model.id, NewClaim(agent), UNSIGNED, wanted), refusal)
         if answer is None:
             return NO_TOKEN
         claim, replayed = answer
@@ -198,7 +198,7 @@ class TaskMachine(StoreMachine):
         else:
             refusal = "task.result" if after == "completed" and model.terms.review is not None else None
         move = Transition(actor, wanted, model.publisher_token if publisher else None, token)
-        if self.attempt(lambda: self._tasks.transition(model.id, move, None, None), refusal) and after:
+        if self.attempt(lambda: self._tasks.transition(model.id, move, UNSIGNED, None), refusal) and after:
             model.change(after, after, self.ms)
 
     @rule(model=MODELS, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
@@ -235,7 +235,7 @@ class TaskMachine(StoreMachine):
         if refusal is None and model.status == "failed" and model.deadline is not None and model.deadline <= self.ms:
             refusal = "task.over"
         shown, wanted = Cancellation(proof_of(model, proof)), bound_key(f"retry:{model.id}", PUBLISHER, key, b"")
-        if self.once(model, "retry", key, refusal, lambda: self._tasks.retry(model.id, shown, None, wanted)):
+        if self.once(model, "retry", key, refusal, lambda: self._tasks.retry(model.id, shown, UNSIGNED, wanted)):
             if model.status == "offered":
                 return
             model.change("offered", "retried", self.ms)
@@ -248,7 +248,7 @@ class TaskMachine(StoreMachine):
         again = model.status == "completed" and model.terms.review is not None
         refusal = model.publisher_refusal(proof, "completed" if again else "submitted")
         shown = Cancellation(proof_of(model, proof))
-        if self.attempt(lambda: self._tasks.accept(model.id, shown, None), refusal) and not again:
+        if self.attempt(lambda: self._tasks.accept(model.id, shown, UNSIGNED), refusal) and not again:
             model.change("completed", "completed", self.ms)
 
     @rule(model=MODELS, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]), key=KEYS)
@@ -258,7 +258,7 @@ class TaskMachine(StoreMachine):
         refusal = model.publisher_refusal(proof, model.status if again else "submitted")
         rejection = Rejection(proof_of(model, proof), reason=reason)
         wanted = bound_key(f"reject:{model.id}", PUBLISHER, key, reason.encode())
-        step = lambda: self._tasks.reject(model.id, rejection, None, wanted)  # noqa: E731
+        step = lambda: self._tasks.reject(model.id, rejection, UNSIGNED, wanted)  # noqa: E731
         if self.once(model, "reject", key, refusal, step, reason) and not again:
             model.rejection, model.result, model.submitted = reason, None, None
             if model.deadline is not None and model.deadline <= self.ms:
@@ -316,7 +316,7 @@ class TaskMachine(StoreMachine):
         model.pass_time(self.ms)
         refusal = model.publisher_refusal(proof, "offered", "canceled", *AT_WORK)
         shown = Cancellation(proof_of(model, proof))
-        if self.attempt(lambda: self._tasks.cancel(model.id, shown, None), refusal) and model.status != "canceled":
+        if self.attempt(lambda: self._tasks.cancel(model.id, shown, UNSIGNED), refusal) and model.status != "canceled":
             model.change("canceled", "canceled", self.ms)
 
     @rule(seconds=st.sampled_from([1, 29, 30, 600]))

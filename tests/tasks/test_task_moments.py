@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from node.common.refusal import Refused
+from node.sign.signed import UNSIGNED
 from node.store import keys
 from node.store.decoding import fields_of
 from node.tasks.lapse import next_change
@@ -70,11 +71,11 @@ CASES = {
 async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
     """The id of a contract that changes in ten seconds."""
     tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), None, None, "")
+    task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), UNSIGNED, None, "")
     if case.status != "offered":
-        claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+        claim, _ = await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None)
         if case.status == "in_progress":
-            await tasks.transition(task.id, Transition("agent"), None, None)
+            await tasks.transition(task.id, Transition("agent"), UNSIGNED, None)
         elif case.status == "failed":
             await tasks.fail(task.id, FailedAttempt("it.broke", claim_token=claim.claim_token))
         elif case.status == "submitted":
@@ -116,11 +117,11 @@ async def test_the_pause_after_a_lease_that_ended_holds_though_nobody_has_writte
     task_id = await come_to(store, CASES["lease-and-pause"], clock)
     clock.advance(10)
     with pytest.raises(Refused, match=r"task\.paused") as refused:
-        await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+        await tasks_on(store).claim(task_id, NewClaim("other"), UNSIGNED, None)
     opens = await tasks_on(store).get(task_id)
     assert refused.value.retry_after is not None
     clock.advance(refused.value.retry_after)
-    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), UNSIGNED, None)
     assert (claim.attempt, claim.claimed_at) == (2, opens.retry_at)
 
 
@@ -128,7 +129,7 @@ async def test_a_lease_and_the_pause_after_it_that_are_over_leave_an_offer(clock
     store = FakeStore()
     task_id = await come_to(store, CASES["lease-and-pause"], clock)
     clock.advance(2 * 3600)
-    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), UNSIGNED, None)
     assert (claim.attempt, claim.retry_at) == (2, msgspec.UNSET)
 
 
@@ -148,14 +149,14 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         retry_seconds=10,
         review_seconds=20,
     )
-    task, _ = await tasks.create(offer, None, None, "")
+    task, _ = await tasks.create(offer, UNSIGNED, None, "")
     assert await planned(store, task.id) == (math.inf if deadline is None else round(clock.time() + deadline) * 1000)
     token = ""
 
     async def claim() -> None:
         nonlocal token
         clock.advance(15)  # also a pause is over then
-        token = (await tasks.claim(task.id, NewClaim("agent"), None, None))[0].claim_token
+        token = (await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None))[0].claim_token
 
     def extend() -> Awaitable[object]:
         return tasks.extend(task.id, Holding(token))
@@ -166,13 +167,13 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         claim,
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", claim_token=token)),
         claim,
-        lambda: tasks.transition(task.id, Transition("agent"), None, None),
+        lambda: tasks.transition(task.id, Transition("agent"), UNSIGNED, None),
         lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1")), uncharged),
-        lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None, None),
+        lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), UNSIGNED, None),
         extend,
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", retryable=False, claim_token=token)),
-        lambda: tasks.retry(task.id, Cancellation(task.publisher_token), None, None),
-        lambda: tasks.cancel(task.id, Cancellation(task.publisher_token), None),
+        lambda: tasks.retry(task.id, Cancellation(task.publisher_token), UNSIGNED, None),
+        lambda: tasks.cancel(task.id, Cancellation(task.publisher_token), UNSIGNED),
     ]
     for step in steps:
         clock.advance(1)
@@ -189,37 +190,39 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
     tasks = tasks_on(store)
     end = datetime.fromtimestamp(clock.time() + 600, UTC)
     failing, rejected = [
-        (await tasks.create(NewTask("desk", "Count the panels", deadline=end, review_seconds=review), None, None, ""))[
-            0
-        ]
+        (
+            await tasks.create(
+                NewTask("desk", "Count the panels", deadline=end, review_seconds=review), UNSIGNED, None, ""
+            )
+        )[0]
         for review in (None, 3600)
     ]
     tokens = [
-        (await tasks.claim(each.id, NewClaim("agent"), None, None))[0].claim_token for each in (failing, rejected)
+        (await tasks.claim(each.id, NewClaim("agent"), UNSIGNED, None))[0].claim_token for each in (failing, rejected)
     ]
     await tasks.fail(failing.id, FailedAttempt("it.broke", claim_token=tokens[0]))
     await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")), uncharged)
     clock.advance(600 + past / 1000)
     rejection = Rejection(rejected.publisher_token, reason="Two pages, please.")
-    after, _ = await tasks.reject(rejected.id, rejection, None, None)
+    after, _ = await tasks.reject(rejected.id, rejection, UNSIGNED, None)
     retried = Cancellation(failing.publisher_token)
     if past < AT:
-        again, _ = await tasks.retry(failing.id, retried, None, None)
+        again, _ = await tasks.retry(failing.id, retried, UNSIGNED, None)
         assert (after.status, again.status) == ("in_progress", "offered")
     else:
         assert after.status == "expired"
         with pytest.raises(Refused, match=r"task\.over"):
-            await tasks.retry(failing.id, retried, None, None)
+            await tasks.retry(failing.id, retried, UNSIGNED, None)
 
 
 async def test_an_offer_that_is_taken_and_given_back_in_one_millisecond_is_announced_again(clock: Clock) -> None:
     """Who waited for work was not told that it is there again, as if that were known."""
     store = FakeStore()
     tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     for attempt in range(3):
         told_of = [offer.id for _, offer in await OfferFeed(store).after(START)]
         assert told_of == [task.id] * (attempt + 1)
-        claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+        claim, _ = await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None)
         await tasks.release(task.id, Holding(claim.claim_token))
         await tasks.project(task.id)

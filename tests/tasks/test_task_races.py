@@ -17,6 +17,7 @@ import pytest
 
 from node.common.refusal import Refused
 from node.run.exchange import import_line
+from node.sign.signed import UNSIGNED
 from node.store import Store, connect, keys
 from node.store.decoding import fields_of
 from node.store.idempotency import bound_key
@@ -102,7 +103,7 @@ class Race:
         )
         if new.max_attempts:
             new.retry_seconds = chance.choice([None, 600])
-        task, _ = await chance.choice(self._tasks).create(new, None, None, "")
+        task, _ = await chance.choice(self._tasks).create(new, UNSIGNED, None, "")
         self.all.append(Contract(task.id, task.publisher_token))
 
     async def step(self) -> None:
@@ -115,13 +116,15 @@ class Race:
 
         async def claim() -> None:
             key = self._random.choice([None, f"a secret key of {number % 5}"])
-            claim, replayed = await tasks.claim(contract.id, NewClaim("ann"), None, bound_key("claim", "", key, b""))
+            claim, replayed = await tasks.claim(
+                contract.id, NewClaim("ann"), UNSIGNED, bound_key("claim", "", key, b"")
+            )
             contract.tokens.append(claim.claim_token)
             contract.claims += not replayed
 
         async def reject() -> None:
             rejection = Rejection(contract.publisher_token, reason=f"No, for the reason {number}.")
-            await tasks.reject(contract.id, rejection, None, None)
+            await tasks.reject(contract.id, rejection, UNSIGNED, None)
             contract.rejections += 1
 
         async def let_end() -> None:
@@ -148,8 +151,8 @@ class Race:
             lambda: tasks.complete(contract.id, Completion(token, msgspec.Raw(b"%d" % number)), uncharged),
             lambda: tasks.fail(contract.id, FailedAttempt("it.broke", claim_token=token)),
             lambda: tasks.release(contract.id, Holding(token)),
-            lambda: tasks.transition(contract.id, Transition("desk"), None, None),
-            lambda: tasks.retry(contract.id, proof, None, None),
+            lambda: tasks.transition(contract.id, Transition("desk"), UNSIGNED, None),
+            lambda: tasks.retry(contract.id, proof, UNSIGNED, None),
             reject,
             let_end,
             tasks.sweep,
@@ -157,8 +160,8 @@ class Race:
         ]
         seldom: list[Callable[[], Awaitable[object]]] = [
             lambda: tasks.extend(contract.id, Holding(token)),
-            lambda: tasks.accept(contract.id, proof, None),
-            lambda: tasks.cancel(contract.id, proof, None),
+            lambda: tasks.accept(contract.id, proof, UNSIGNED),
+            lambda: tasks.cancel(contract.id, proof, UNSIGNED),
             lambda: TaskStore(store, 60).compact([contract.id]),
             forget,
             exchange,
@@ -195,7 +198,7 @@ class Race:
         """The lists that have the contract; when it is to be looked at; when it was announced."""
         wanted = [("ZSCORE", keys.tasks_with(each), contract.id) for each in STATUSES]
         wanted += [("ZSCORE", keys.leases_of(contract.id), contract.id), ("ZSCORE", keys.KNOWN_OFFERS, contract.id)]
-        *listed, planned, known = cast("list[bytes | None]", await self._stores[0].commands(wanted))
+        *listed, planned, known = cast("list[bytes | None]", await self._stores[0].run_all(wanted))
         found = [status for status, at in zip(STATUSES, listed, strict=True) if at is not None]
         return found, float(planned or "inf"), int(float(known or 0))
 

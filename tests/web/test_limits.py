@@ -212,5 +212,5 @@ async def kept(node: NodeUnderTest) -> dict[str, bytes]:
     """All that Redis has, but for the bytes that a process tells it of every second."""
     names = [name for name in await node.names("*") if not name.startswith(("bytes:", "activity:"))]
     return dict(
-        zip(names, cast("list[bytes]", await node.store.commands([("DUMP", name) for name in names])), strict=True)
+        zip(names, cast("list[bytes]", await node.store.run_all([("DUMP", name) for name in names])), strict=True)
     )

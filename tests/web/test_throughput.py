@@ -14,7 +14,6 @@ from node.config import Limit, Limits
 from node.events.api import THREAD_BYTES
 from node.share.site import SITE_SHARE
 from node.store import keys
-from node.store.bulk import bulk
 from node.tasks.offers.feed import PAGE
 from node.tasks.offers.list import LOOK_BYTES
 from node.web.document import MADE_WEIGHT
@@ -297,7 +296,7 @@ class TestNode:
 
     async def test_offers_that_are_looked_at_for_who_waits_count_by_their_number(self, node: NodeUnderTest) -> None:
         fits_nobody = ("publisher_id", "nobody", "skills", "[]")
-        await bulk(node.store, [("XADD", keys.OFFERS, "*", "id", UNKNOWN, *fits_nobody) for _ in range(2 * PAGE)])
+        await node.store.run_all([("XADD", keys.OFFERS, "*", "id", UNKNOWN, *fits_nobody) for _ in range(2 * PAGE)])
         query = {"status": "offered", "since": "0-1", "skill": "law", "wait": 0.001}
         most = int(BURST_SECONDS * RATE / (PAGE * LOOK_BYTES))
         answers = [await node.client.get("/api/v1/tasks", params=query) for _ in range(most + 2)]

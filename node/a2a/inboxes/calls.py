@@ -121,7 +121,7 @@ class InboxCalls:
                 push = await target_in_message(received.push, self._targets, request.client)
                 if received.message.task_id is not None:
                     await self._pushes.require_room(address, received.message.task_id, push)
-            proof = InboxProof(None, signed.signer, signed.replay_id) if signed else InboxProof()
+            proof = InboxProof(None, signed.signer, signed.replay_id)
             home = ids.partition_of(address)
             idempotency = idempotency_key(request, f"inbox-a2a:{address}", content, home=home)
             async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:

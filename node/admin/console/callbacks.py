@@ -12,7 +12,6 @@ from node.admin.terminal import utf8
 from node.callbacks.queue import DeadLetter, RawDeadLetter, pending_count, readable_letters
 from node.common.timestamps import timestamp
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
 from node.store.decoding import fields_of, scores_of
 
 COLUMNS = {"ID": "id", "TYPE": "type", "DUE": "due_at", "ATTEMPTS": "attempts", "URL": "url", "LAST FAILURE": "reason"}
@@ -63,7 +62,7 @@ def register(commands: Commands) -> None:
 async def _pending(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     store = context.store
     due = sorted(await _due(store, given.limit - 1))[: given.limit]
-    records = await bulk(store, [("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
+    records = await store.run_all([("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
     found: list[Pending] = []
     for (when, _, called), record in zip(due, records, strict=True):
         fields = {name: value.decode(errors="replace") for name, value in fields_of(record).items()}
@@ -122,7 +121,7 @@ async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
     """When callbacks under way are due (ms), their partitions and names; of each partition those up to index `last`."""
     queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
-    for partition, reply in enumerate(await bulk(store, queues)):
+    for partition, reply in enumerate(await store.run_all(queues)):
         due += [(int(when), partition, name) for name, when in scores_of(reply)]
     return due
 
@@ -130,7 +129,7 @@ async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
 async def _named(store: Store, wanted: Collection[str]) -> dict[str, tuple[int, str]]:
     """Partitions and names of those callbacks under way that `pending` shows by these ids."""
     due = await _due(store, ALL_OF_THEM)
-    found = await bulk(store, [("HGET", keys.callback(partition, name), "id") for _, partition, name in due])
+    found = await store.run_all([("HGET", keys.callback(partition, name), "id") for _, partition, name in due])
     named = zip(cast("list[bytes | None]", found), due, strict=True)
     shown = [message_id.decode(errors="replace") if message_id else name for message_id, (_, _, name) in named]
     return {each: (partition, name) for each, (_, partition, name) in zip(shown, due, strict=True) if each in wanted}

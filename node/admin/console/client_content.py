@@ -11,7 +11,6 @@ from node.common.refusal import Refused
 from node.inbox.model import MESSAGE
 from node.share.origin import Attributed, ClientOrigin
 from node.store import keys
-from node.store.bulk import bulk
 from node.store.limits import LimitStore
 
 PURGED, GONE = "purged", "gone before"
@@ -43,7 +42,7 @@ async def removed_before(context: CommandContext, found: Sequence[Attributed]) -
     """The ids of those that were removed before, and of which only a note is left. Raises StoreUnavailable."""
     noted = [each.id for each in found if each.kind in NOTED]
     looks = [_look(NOTED[each.kind], each.id) for each in found if each.kind in NOTED]
-    replies = await bulk(context.store, looks)
+    replies = await context.store.run_all(looks)
     return {name for name, reply in zip(noted, replies, strict=True) if not reply}
 
 

@@ -99,7 +99,7 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
 async def _why_no_writes(store: Store) -> str:
     """Why Redis takes no writes; empty if it does. Every partition gets one that changes nothing, not even its key."""
     try:
-        await store.commands([("SETRANGE", keys.tag(each), 0, "") for each in range(ids.PARTITIONS)])
+        await store.run_all([("SETRANGE", keys.tag(each), 0, "") for each in range(ids.PARTITIONS)])
     except StoreUnavailable as unavailable:
         return str(unavailable)
     return ""
@@ -180,7 +180,7 @@ async def _reindex(context: CommandContext, given: argparse.Namespace) -> Comman
     searches, store = context.services.searches, context.store
     lists = {"board": keys.OPEN_THREADS, "tasks": keys.tasks_with("offered"), "agents": keys.AGENTS}
     sizes = dict(
-        zip(lists, cast("list[int]", await store.commands([("ZCARD", each) for each in lists.values()])), strict=True)
+        zip(lists, cast("list[int]", await store.run_all([("ZCARD", each) for each in lists.values()])), strict=True)
     )
     amount = f"{sizes['board']} threads, {sizes['tasks']} offers and {sizes['agents']} agents"
     if given.dry_run:

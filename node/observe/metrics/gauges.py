@@ -94,7 +94,7 @@ class Gauges:
 
     async def _threads_and_tasks(self) -> list[Reading]:
         threads = await threads_by_status(self._store)
-        tasks = await self._store.commands([("ZCARD", keys.tasks_with(status)) for status in STATUSES])
+        tasks = await self._store.run_all([("ZCARD", keys.tasks_with(status)) for status in STATUSES])
         return [
             *(Reading("relay_threads", (status,), count) for status, count in threads.items()),
             *(

@@ -86,7 +86,7 @@ class QueryEngine:
 
         Raises CommandFailed without the indexes.
         """
-        found_own, found_replies = await self._searched.commands(
+        found_own, found_replies = await self._searched.run_all(
             [
                 _matching(self._terms, terms, CANDIDATES, "RETURN", 1, "marks"),
                 _matching(self._reply_terms, terms, REPLY_CANDIDATES, "NOCONTENT"),
@@ -120,7 +120,7 @@ class QueryEngine:
         if missing.nearness:
             tags = "|".join(entity.replace("-", "\\-") for entity in missing.nearness)
             commands.append(self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT))
-        found = await self._searched.commands(commands)
+        found = await self._searched.run_all(commands)
         without_vectors = [entity for entity, exists in zip(missing.replies, found, strict=False) if not exists]
         if not missing.nearness:
             return {}, without_vectors

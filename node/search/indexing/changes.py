@@ -6,8 +6,7 @@ from typing import NamedTuple, cast
 from node.search.corpus import EVERY, PostRef
 from node.search.engines.choice import EngineChoice
 from node.store import Store
-from node.store.bulk import bulk
-from node.store.decoding import fields_of
+from node.store.decoding import entries_of
 from node.store.search_keys import SearchKeys
 
 KEPT_CHANGES = 10_000
@@ -16,16 +15,14 @@ KEPT_CHANGES = 10_000
 CHANGES_AT_ONCE = 200
 """Entries read together."""
 
-BEGINNING = b"0-0"
+BEGINNING = "0-0"
 """Before all entries."""
-
-Entries = list[tuple[bytes, list[bytes]]]
 
 
 class DocumentChange(NamedTuple):
     """A post whose documents changed."""
 
-    entry: bytes
+    entry: str
     """The id of the entry in the stream."""
     ref: PostRef
 
@@ -44,25 +41,23 @@ class DocumentChanges:
             return
         entry = ("XADD", self._keys.changes, "MAXLEN", "~", KEPT_CHANGES, "*")
         added = [(*entry, "id", ref.entity_id, "seq", ref.seq) for ref in refs]
-        await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
+        await self._store.run_all([*added, ("SPUBLISH", self._keys.changes, "")])
 
-    async def after(self, entry: bytes) -> tuple[bool, list[DocumentChange]]:
+    async def after(self, entry: str) -> tuple[bool, list[DocumentChange]]:
         """Whether no entry after this one has been trimmed, and the next changes after it, oldest first."""
-        found = cast(
-            "Entries",
-            await self._store.command("XRANGE", self._keys.changes, entry, "+", "COUNT", CHANGES_AT_ONCE + 1),
-        )
+        reply = await self._store.command("XRANGE", self._keys.changes, entry, "+", "COUNT", CHANGES_AT_ONCE + 1)
+        found = entries_of(reply)
         if entry == BEGINNING:  # a stream that was trimmed is never shorter than that; asked for after it was read
             is_complete = cast("int", await self._store.command("XLEN", self._keys.changes)) < KEPT_CHANGES
         else:  # while the entry itself is there, nothing behind it has been trimmed
             is_complete = bool(found) and found[0][0] == entry
-        changes: list[DocumentChange] = []
-        for name, flat in found:
-            fields = fields_of(flat)
-            changes.append(DocumentChange(name, PostRef(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
+        changes = [
+            DocumentChange(name, PostRef(fields[b"id"].decode(), int(fields.get(b"seq", EVERY))))
+            for name, fields in found
+        ]
         return is_complete, [change for change in changes if change.entry != entry][:CHANGES_AT_ONCE]
 
-    async def last(self) -> bytes:
+    async def last(self) -> str:
         """The newest entry."""
-        newest = cast("Entries", await self._store.command("XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1))
+        newest = entries_of(await self._store.command("XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1))
         return newest[0][0] if newest else BEGINNING

@@ -18,7 +18,7 @@ from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import DocumentChanges
 from node.search.passages import MAX_PASSAGES, kept, seq_and_piece
 from node.store import Arg, Store
-from node.store.bulk import bulk, bulk_steps
+from node.store.decoding import names_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Rest, Step, step
 from node.text.terms import MARK, marks_of, terms_of
@@ -151,7 +151,7 @@ class Documents:
         for post in posts:
             steps.append(_put_step(self._keys, post, forced=forced))
             await asyncio.sleep(0)  # a long post takes some milliseconds, and queries wait meanwhile
-        replies = cast("list[list[int]]", await bulk_steps(self._store, steps))
+        replies = cast("list[list[int]]", await self._store.run_all(steps))
         # For a reply, the step returns how many replies of the entity have a document.
         full = {
             post.entity_id
@@ -168,13 +168,13 @@ class Documents:
     async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
         """Remove the documents of these replies."""
         doc, docs = self._keys.reply_doc, self._keys.reply_docs(entity_id)
-        await bulk_steps(self._store, [reply_remove(doc=doc(entity_id, seq), docs=docs, seq=seq) for seq in numbers])
+        await self._store.run_all([reply_remove(doc=doc(entity_id, seq), docs=docs, seq=seq) for seq in numbers])
 
     async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
         """Remove an entity from the index. `aside`: keep its vectors for a while, in case it is opened again."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
         keys = self._keys.doc, self._keys.reply_marks, self._keys.next_marks
-        await bulk(self._store, [("UNLINK", key(entity_id)) for key in keys])
+        await self._store.run_all([("UNLINK", key(entity_id)) for key in keys])
         for version in versions:
             if aside:
                 await self._put_aside(version, entity_id)
@@ -185,16 +185,14 @@ class Documents:
     async def bring_back(self, version: str, passages: Passages) -> None:
         """Put those vectors of these passages that lie aside back into the index."""
         vector, aside = self._keys.vector, self._keys.aside
-        await bulk_steps(
-            self._store,
-            [vector_move(source=aside(version, *each), target=vector(version, *each), life=0) for each in passages],
+        await self._store.run_all(
+            [vector_move(source=aside(version, *each), target=vector(version, *each), life=0) for each in passages]
         )
 
     async def passages(self, version: str, entity_ids: Collection[str]) -> dict[str, set[str]]:
         """By entity, the passages that have a vector."""
-        found = await bulk(self._store, [("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
-        named = zip(entity_ids, cast("list[list[bytes]]", found), strict=True)
-        return {each: {name.decode() for name in names} for each, names in named}
+        found = await self._store.run_all([("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
+        return {each: set(names_of(names)) for each, names in zip(entity_ids, found, strict=True)}
 
     async def newer(self, entity_id: str, seq: int) -> set[str]:
         """Names of the passages of the replies after that one, whether or not they have a vector yet; of no more
@@ -206,15 +204,15 @@ class Documents:
 
         A vector that lay aside may have expired, and one that notes its text may be of an earlier text.
         """
-        found = await bulk(
-            self._store, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
+        found = await self._store.run_all(
+            [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
         )
         has = zip(passages.items(), cast("list[tuple[bytes | None, bytes | None]]", found), strict=True)
         return {each for (each, text), (entity, digest) in has if entity and digest in (None, _text_digest(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
         """The vectors of the passages that have one."""
-        found = await bulk(self._store, [("HGET", self._keys.vector(version, *each), "vector") for each in passages])
+        found = await self._store.run_all([("HGET", self._keys.vector(version, *each), "vector") for each in passages])
         return {each: vector for each, vector in zip(passages, cast("list[bytes]", found), strict=True) if vector}
 
     async def put_vectors(
@@ -238,13 +236,12 @@ class Documents:
         ]
         at_once = VECTORS_AT_ONCE[version.algorithm]
         for start in range(0, len(steps), at_once):
-            await bulk_steps(self._store, steps[start : start + at_once])
+            await self._store.run_all(steps[start : start + at_once])
 
     async def remove_vectors(self, version: str, named: Mapping[str, Collection[str]]) -> None:
         """Remove the vectors of passages, by entity and name."""
         keys = self._keys
-        await bulk_steps(
-            self._store,
+        await self._store.run_all(
             [
                 vector_remove(
                     vector=keys.vector(version, entity_id, name),
@@ -254,7 +251,7 @@ class Documents:
                 )
                 for entity_id, names in named.items()
                 for name in names
-            ],
+            ]
         )
 
     async def remove_all_vectors(self, version: str, entity_ids: Sequence[str]) -> None:
@@ -269,11 +266,11 @@ class Documents:
 
     async def incomplete(self, entity_ids: Sequence[str], version: str | None) -> list[str]:
         """The entities that have no document, or not all the vectors that they should have in that version."""
-        docs = await bulk(self._store, [("EXISTS", self._keys.doc(each)) for each in entity_ids])
+        docs = await self._store.run_all([("EXISTS", self._keys.doc(each)) for each in entity_ids])
         if version is None:
             return [each for each, has_document in zip(entity_ids, docs, strict=True) if not has_document]
         found: list[str] = []
-        replies = await bulk(self._store, [("SMEMBERS", self._keys.reply_docs(each)) for each in entity_ids])
+        replies = await self._store.run_all([("SMEMBERS", self._keys.reply_docs(each)) for each in entity_ids])
         passages = await self.passages(version, entity_ids)
         for each, doc, numbers in zip(entity_ids, docs, cast("list[list[bytes]]", replies), strict=True):
             names = passages[each]
@@ -286,7 +283,7 @@ class Documents:
         """Names of the passages of the newest of these replies: of as many as can have a vector."""
         newest = sorted(replies)[-MAX_PASSAGES:]
         commands = [("HGET", self._keys.reply_doc(entity_id, seq), "passages") for seq in newest]
-        counts = cast("list[bytes | None]", await bulk(self._store, commands))
+        counts = cast("list[bytes | None]", await self._store.run_all(commands))
         return {f"{seq}.{n}" for seq, count in zip(newest, counts, strict=True) for n in range(int(count or 0))}
 
     async def _put_aside(self, version: str, entity_id: str) -> None:
@@ -294,9 +291,8 @@ class Documents:
         vector, aside = self._keys.vector, self._keys.aside
         found = await self.passages(version, [entity_id])
         passages = [(version, entity_id, name) for name in found[entity_id]]
-        await bulk_steps(
-            self._store,
-            [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],
+        await self._store.run_all(
+            [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages]
         )
 
     async def _drop_oldest(self, entity_id: str) -> list[PostRef]:

@@ -22,7 +22,6 @@ from node.search.store import SearchStore
 from node.search.vectors import converted
 from node.search.worker_loop import unless, until_woken
 from node.store import StoreUnavailable
-from node.store.bulk import bulk
 
 log = structlog.get_logger()
 
@@ -137,9 +136,9 @@ async def read_documents(
     """
     name, scalar = (version.name, version.scalar) if version else ("", "float32")
     passages = await store.documents.passages(name, changed)
-    numbers = await bulk(store.searched, [("SMEMBERS", store.keys.reply_docs(entity_id)) for entity_id in changed])
+    numbers = await store.searched.run_all([("SMEMBERS", store.keys.reply_docs(entity_id)) for entity_id in changed])
     reply_marks = cast(
-        "list[bytes]", await bulk(store.searched, (marks_of_replies(store.keys, each) for each in changed))
+        "list[bytes]", await store.searched.run_all(marks_of_replies(store.keys, each) for each in changed)
     )
     named: dict[PostRef, list[str]] = {}
     for (entity_id, seqs), replies in zip(changed.items(), cast("list[list[bytes]]", numbers), strict=True):
@@ -147,7 +146,7 @@ async def read_documents(
         named |= {PostRef(entity_id, seq): [] for seq in (every if EVERY in seqs else seqs)}
         for passage in passages[entity_id]:
             named.get(PostRef(entity_id, seq_and_piece(passage)[0]), []).append(passage)
-    texts = await bulk(store.searched, [("HMGET", doc_of(store.keys, ref), "terms", "marks") for ref in named])
+    texts = await store.searched.run_all([("HMGET", doc_of(store.keys, ref), "terms", "marks") for ref in named])
     vectors = await store.documents.vectors(
         name, [(ref.entity_id, passage) for ref, names in named.items() for passage in names]
     )

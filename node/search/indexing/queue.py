@@ -12,6 +12,7 @@ from typing import cast
 import msgspec
 
 from node.store import Store
+from node.store.decoding import names_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Rest, step
 
@@ -76,7 +77,7 @@ class IndexQueue:
             reply = await self._store.run(search_lease(queue=queue, most=most, lease_ms=LEASE_MS))
             _, ends, *names = cast("list[bytes]", reply)
             if names:
-                return LeasedPosts(queue, int(ends), [name.decode() for name in names])
+                return LeasedPosts(queue, int(ends), names_of(names))
         return None
 
     async def done(self, leased: LeasedPosts, names: Collection[str]) -> None:
@@ -93,5 +94,5 @@ class IndexQueue:
 
     async def lengths(self) -> tuple[int, int]:
         """How many posts are pending, and how many entities in the backlog."""
-        pending, backlog = await self._store.commands([("ZCARD", self._keys.pending), ("ZCARD", self._keys.backlog)])
+        pending, backlog = await self._store.run_all([("ZCARD", self._keys.pending), ("ZCARD", self._keys.backlog)])
         return cast("int", pending), cast("int", backlog)

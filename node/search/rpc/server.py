@@ -32,7 +32,6 @@ from node.search.store import SearchStore
 from node.search.vectors import converted
 from node.search.worker_loop import woken_by
 from node.store import StoreUnavailable
-from node.store.bulk import bulk
 from node.store.steps import Key, step
 from node.store.wakeups import Listener
 
@@ -201,9 +200,8 @@ class WorkerServer:
         if self._offers(service):
             await self._store.run(search_beat(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
         uncached, self._uncached = self._uncached, {}
-        await bulk(
-            self._store,
-            [("SET", self._keys.query_vector(text), made, "EX", CACHED_SECONDS) for text, made in uncached.items()],
+        await self._store.run_all(
+            [("SET", self._keys.query_vector(text), made, "EX", CACHED_SECONDS) for text, made in uncached.items()]
         )
 
     def _offers(self, service: Service) -> bool:
@@ -245,7 +243,7 @@ class WorkerServer:
                 for each in requests:
                     vector = version and QueryVector(version.name, vectors[each.request.text])
                     replies.append((each.request, WorkerReply(vector)))
-            await self._store.commands(
+            await self._store.run_all(
                 [("SPUBLISH", request.channel, request.id + encode(reply)) for request, reply in replies]
             )
 

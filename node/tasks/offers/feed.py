@@ -13,8 +13,7 @@ import msgspec
 
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk_reachable
-from node.store.decoding import entry_id, fields_of
+from node.store.decoding import entries_of, entry_id, names_of
 from node.store.steps import Step
 from node.store.unreadable import read_reachable
 from node.tasks import steps
@@ -92,7 +91,7 @@ class OfferFeed:
         A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
         end: otherwise each new entry before it would wake the reader in vain.
         """
-        last, found = await self._store.commands([_LAST, _after(entry)])
+        last, found = await self._store.run_all([_LAST, _after(entry)])
         entries = _entries(found)
         return entries, entries[-1][0] if entries else min(entry, _end(last), key=entry_id)
 
@@ -104,7 +103,7 @@ class OfferFeed:
         """Those in a part of the list that can be claimed, newest first, and those that are out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
-        return await self.among([name.decode() for name in cast("list[bytes]", found)])
+        return await self.among(names_of(found))
 
     async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
         """Those of the contracts that can be claimed, in their order, and those out of reach. No texts are read.
@@ -116,7 +115,7 @@ class OfferFeed:
         return [offer for offer in offers.values() if offer], unreachable
 
     async def _facts(self, task_ids: Sequence[str]) -> list[RedisReply | StoreUnavailable]:
-        return await bulk_reachable(self._store, (("HMGET", keys.task(each), *_FACTS) for each in task_ids))
+        return await self._store.run_reachable(("HMGET", keys.task(each), *_FACTS) for each in task_ids)
 
 
 def _after(entry: str) -> tuple[str | int, ...]:
@@ -124,7 +123,7 @@ def _after(entry: str) -> tuple[str | int, ...]:
 
 
 def _entries(reply: object) -> list[tuple[str, Offer]]:
-    rows = [(name.decode(), fields_of(flat)) for name, flat in cast("list[tuple[bytes, Any]]", reply)]
+    rows = entries_of(reply)
     return [(name, _offer(row[b"id"].decode(), row[b"publisher_id"], row[b"skills"])) for name, row in rows]
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import Meta
 
-from node.search.model import FoundEntities, HitMode, SearchAnswer
-from node.tasks.model import Task
+from node.common.unreadable import show_each
+from node.search.model import FoundEntities, FoundEntity, HitMode, SearchAnswer
+from node.tasks.view import StoredTask
 
 
 class TaskHit(msgspec.Struct):
@@ -34,20 +35,22 @@ class TaskHits(SearchAnswer):
     hits: list[TaskHit]
 
     @classmethod
-    def of(cls, found: FoundEntities, tasks: Mapping[str, Task]) -> "TaskHits":
-        """Of what was found, and the contracts as they are now; those that somebody has claimed are left out."""
-        hits = [
-            TaskHit(
-                task_id=task.id,
-                title=task.title,
-                snippet=each.snippet or task.title,
+    def of(cls, found: FoundEntities, offers: Mapping[str, StoredTask], base: str) -> "TaskHits":
+        """Of what was found, and those of the contracts that are still offered; `base`: their address without an id."""
+
+        def hit_of(task_id: str, each: FoundEntity) -> TaskHit:
+            fields = offers[task_id].fields
+            return TaskHit(
+                task_id=task_id,
+                title=each.title,
+                snippet=each.snippet or each.title,
                 score=each.score,
-                url=task.url,
+                url=base + task_id,
                 mode=each.mode,
-                publisher_id=task.publisher_id,
-                skills=[] if task.skills is UNSET else task.skills,
+                publisher_id=fields[b"publisher_id"].decode(),
+                skills=msgspec.json.decode(fields.get(b"skills") or b"[]", type=list[str]),
             )
-            for each in found.entities
-            if (task := tasks.get(each.entity_id))
-        ]
+
+        offered = ((each.entity_id, each) for each in found.entities if each.entity_id in offers)
+        hits = list(show_each(offered, hit_of).values())
         return cls(hits, mode=found.mode, lower_threshold=found.lower, incomplete=found.incomplete)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable
 from node.store.lists import UNREACHABLE, ListedEntities
 
 _CHANGES = (
@@ -23,7 +22,7 @@ class OfferReader(ListedEntities):
 
     async def statuses(self, task_ids: Sequence[str]) -> list[str]:
         """`open`, or the status of a contract that is not offered; empty for none. Raises StoreUnavailable."""
-        found = await bulk(self._store, [("HMGET", keys.task(each), "kind", "status") for each in task_ids])
+        found = await self._store.run_all([("HMGET", keys.task(each), "kind", "status") for each in task_ids])
         return [_status(*row) for row in cast("list[list[bytes | None]]", found)]
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
@@ -33,7 +32,7 @@ class OfferReader(ListedEntities):
         StoreUnavailable.
         """
         names = ("kind", "status", "title", "description")
-        found = await bulk_reachable(self._store, [("HMGET", keys.task(task_id), *names) for task_id, _ in refs])
+        found = await self._store.run_reachable([("HMGET", keys.task(task_id), *names) for task_id, _ in refs])
         return [_post(reply, seq) for (_, seq), reply in zip(refs, found, strict=True)]
 
     async def newest_replies(self, task_id: str, most: int) -> list[tuple[int, str]]:

@@ -55,7 +55,9 @@ class OfferSearch:
         """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
         StoreUnavailable.
         """
-        return TaskHits.of(*await self._search.search_with(query, client, charge, self._tasks.on_offer))
+        return TaskHits.of(
+            *await self._search.search_with(query, client, charge, self._tasks.on_offer), self._tasks.base
+        )
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
         """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
