@@ -14,6 +14,7 @@ from node.cli import main
 from node.sign.keys import PublicKey
 from node.sign.proof import proof_of
 from node.sign.request import Verified
+from node.sign.signature_base import PublicAddress
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import COVERED, PUBLIC, Signed, sign
 from tests.support.node_under_test import NodeUnderTest, until
@@ -256,10 +257,19 @@ def test_a_signature_of_the_whole_address_says_where_and_when_a_post_was_sent() 
     assert verdict_of("task", record_of(OFFER, covered, path=BOARD)).outcome == "false"
 
 
-def record_of(offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS) -> dict[str, Any]:
+def test_a_post_that_was_signed_for_no_address_is_false() -> None:
+    """It hid the verdicts on all posts beside it: there was no record to judge."""
+    record = record_of(OFFER, ("@method", "@target-uri", *COVERED[3:]), host="[")
+    verdict = verdict_of("task", record)
+    assert (verdict.outcome, verdict.reason) == ("false", "it was signed for an address that cannot be read")
+
+
+def record_of(
+    offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS, host: str = "node.example"
+) -> dict[str, Any]:
     """The record that a node without any rules would make of a signed offer."""
-    request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()))
-    found = request.judged()
+    request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()), extra={"host": host})
+    found = request.judged(address=PublicAddress.parse(f"https://{host}"))
     assert found
     proof: dict[str, Any] = msgspec.to_builtins(proof_of(found, request.body, offer))
     return {"input_artifact_ids": [], **offer, "id": "t", "is_signed": True, "signature": proof}
