@@ -53,8 +53,8 @@ async def test_a_name_whose_servers_are_broken_or_silent_is_not_resolved(
 ) -> None:
     monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 0.2)
     async with DnsServer({"broken.example": FAILS, "silent.example": SILENT}) as server:
-        for name in ("broken.example", "silent.example"):
-            with pytest.raises(NotResolved) as failure:
+        for name, why in (("broken.example", "has no address"), ("silent.example", "was not resolved within")):
+            with pytest.raises(NotResolved, match=why) as failure:
                 await server.lookup(tmp_path)(name)
             assert not isinstance(failure.value, NotLookedUp)
 
@@ -141,7 +141,8 @@ async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_cha
         lookup = server.lookup(
             tmp_path, hosts="10.0.0.1 other AGENT.example # a note\n10.0.0.2 agent.example\nrubbish\n"
         )
-        assert await addresses(lookup, "agent.example") == {"10.0.0.1", "10.0.0.2"}
+        listed = [ip_address("10.0.0.1"), ip_address("10.0.0.2")]
+        assert await lookup("agent.example") == LookupResult(listed, 0), "kept by nobody"
         assert not server.asked
         (tmp_path / "hosts").write_text("")
         assert await addresses(lookup, "agent.example") == {V4}
@@ -186,6 +187,9 @@ async def test_where_resolv_conf_names_no_server_the_one_on_this_machine_is_aske
 async def test_an_address_without_a_route_comes_last(tmp_path: Path) -> None:
     # No datagram may be sent to the broadcast address: as good as no route, on any machine.
     async with DnsServer({}) as server:
-        lookup = server.lookup(tmp_path, hosts="255.255.255.255 both v4\n::1 both\n")
-        assert [str(each) for each in (await lookup("both")).addresses] == ["::1", "255.255.255.255"]
+        # Nor does an address that is valid on a link only lead anywhere, if the link is not named.
+        hosts = "255.255.255.255 v6 v4\n::1 v6\nfe80::1 v4-only\n127.0.0.1 v4-only\n"
+        lookup = server.lookup(tmp_path, hosts=hosts)
+        assert [str(each) for each in (await lookup("v6")).addresses] == ["::1", "255.255.255.255"]
+        assert [str(each) for each in (await lookup("v4-only")).addresses] == ["127.0.0.1", "fe80::1"]
         assert await addresses(lookup, "v4") == {"255.255.255.255"}
