@@ -1,5 +1,6 @@
 """What a machine says of a name: its hosts file, and a DNS server that is quick, slow, silent, broken or verbose."""
 
+from asyncio import DatagramTransport
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +20,11 @@ from node.callbacks.lookup import (
     NotResolved,
 )
 from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
+from tests.callbacks.test_dns_answer import LONG, answer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
+FORGED = answer((b"\0", 5, LONG))
+"""It would take long to parse."""
 
 
 async def addresses(lookup: Lookup, host: str) -> set[str]:
@@ -118,6 +122,30 @@ async def test_an_answer_with_names_of_many_labels_is_not_parsed(
             await server.lookup(tmp_path)("agent.example")
     assert not isinstance(failure.value, NotLookedUp)
     assert max(parsed) < 100, "queries and truncated answers only"
+
+
+async def test_what_strangers_send_in_the_place_of_a_server_is_neither_parsed_nor_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever does not know the number of a query cannot keep a name from being found."""
+    parsed: list[bytes] = []
+    parse = dns.message.from_wire
+
+    def noted(wire: bytes, **how: Any) -> dns.message.Message:
+        parsed.append(wire)
+        return parse(wire, **how)
+
+    async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
+        take = server.take
+
+        def take_and_forge(query: bytes, transport: DatagramTransport, sender: tuple[str, int]) -> None:
+            transport.sendto(bytes([query[0] ^ 1, query[1]]) + FORGED[2:], sender)
+            take(query, transport, sender)
+
+        monkeypatch.setattr(server, "take", take_and_forge)
+        monkeypatch.setattr("dns.message.from_wire", noted)
+        assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
+    assert not any(wire.endswith(FORGED[2:]) for wire in parsed)
 
 
 async def test_a_host_of_many_labels_is_not_asked_for(tmp_path: Path) -> None:
