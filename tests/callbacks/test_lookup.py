@@ -1,5 +1,6 @@
 """What a machine says of a name: its hosts file, and a DNS server that is quick, slow, silent, broken or verbose."""
 
+import socket
 from asyncio import DatagramTransport
 from ipaddress import ip_address
 from itertools import pairwise
@@ -127,7 +128,7 @@ async def test_an_answer_with_names_of_many_labels_is_not_parsed(
 async def test_what_strangers_send_in_the_place_of_a_server_is_neither_parsed_nor_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever does not know the number of a query cannot keep a name from being found."""
+    """Whoever does not know the number of a query, or sends from elsewhere, cannot keep a name from being found."""
     parsed: list[bytes] = []
     parse = dns.message.from_wire
 
@@ -140,6 +141,8 @@ async def test_what_strangers_send_in_the_place_of_a_server_is_neither_parsed_no
 
         def take_and_forge(query: bytes, transport: DatagramTransport, sender: tuple[str, int]) -> None:
             transport.sendto(bytes([query[0] ^ 1, query[1]]) + FORGED[2:], sender)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
+                elsewhere.sendto(dns.message.make_response(parse(query)).to_wire(), sender)
             take(query, transport, sender)
 
         monkeypatch.setattr(server, "take", take_and_forge)
