@@ -90,6 +90,21 @@ async def test_an_answer_too_long_for_a_datagram_is_fetched_over_tcp_and_only_it
         assert len(found.addresses) == MAX_ADDRESSES
 
 
+async def test_an_answer_over_tcp_to_another_question_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(50)]}) as server:
+        answer = server.answer
+
+        async def answer_another(query: bytes, most: int) -> bytes | None:
+            wire = await answer(query, most)
+            return wire if wire is None or most == server.most else bytes([wire[0] ^ 1]) + wire[1:]
+
+        monkeypatch.setattr(server, "answer", answer_another)
+        with pytest.raises(NotResolved, match="has no address"):
+            await server.lookup(tmp_path)("agent.example")
+
+
 async def test_an_answer_that_takes_long_to_parse_is_not_parsed(tmp_path: Path) -> None:
     many = [f"60 A 192.0.{n // 250}.{n % 250}" for n in range(MAX_ANSWER // 16)]
     async with DnsServer({"agent.example": many}) as server:
