@@ -94,10 +94,10 @@ async def test_an_answer_over_tcp_to_another_question_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(50)]}) as server:
-        answer = server.answer
+        answer_truly = server.answer
 
         async def answer_another(query: bytes, most: int) -> bytes | None:
-            wire = await answer(query, most)
+            wire = await answer_truly(query, most)
             return wire if wire is None or most == server.most else bytes([wire[0] ^ 1]) + wire[1:]
 
         monkeypatch.setattr(server, "answer", answer_another)
@@ -190,6 +190,8 @@ async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_cha
         listed = [ip_address("10.0.0.1"), ip_address("10.0.0.2")]
         assert await lookup("agent.example") == LookupResult(listed, 0), "kept by nobody"
         assert not server.asked
+        (tmp_path / "hosts").write_bytes(b"10.0.0.3 caf\xe9 # Latin-1\n10.0.0.4 agent.example\n")
+        assert await addresses(lookup, "agent.example") == {"10.0.0.4"}
         (tmp_path / "hosts").write_text("")
         assert await addresses(lookup, "agent.example") == {V4}
         (tmp_path / "hosts").unlink()
