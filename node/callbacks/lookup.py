@@ -256,8 +256,9 @@ def _read_hosts(path: Path) -> Mapping[str, Sequence[Address]]:
 def _read_resolv_conf(port: int, path: Path) -> dns.asyncresolver.Resolver:
     resolver = dns.asyncresolver.Resolver(configure=False)
     try:
-        resolver.read_resolv_conf(path)  # pyright: ignore[reportUnknownMemberType]
-    except (dns.exception.DNSException, ValueError):  # there is none, or it names no server
+        with path.open(errors="replace") as lines:
+            resolver.read_resolv_conf(lines)  # pyright: ignore[reportUnknownMemberType]
+    except (OSError, dns.exception.DNSException, ValueError):  # there is none, or it names no server
         resolver.nameservers = NO_SERVER_NAMED
     resolver.nameservers = [_Server(str(each), port) for each in resolver.nameservers]
     resolver.timeout, resolver.lifetime = TRY_SECONDS, LOOKUP_SECONDS

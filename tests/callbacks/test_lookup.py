@@ -185,11 +185,14 @@ async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name
 async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
         lookup = server.lookup(
-            tmp_path, hosts="10.0.0.1 other AGENT.example # a note\n10.0.0.2 agent.example\nrubbish\n"
+            tmp_path,
+            hosts="10.0.0.1 a AGENT.example # a note\n10.0.0.2 b agent.example agent.example\nrubbish c.example\n",
         )
         listed = [ip_address("10.0.0.1"), ip_address("10.0.0.2")]
         assert await lookup("agent.example") == LookupResult(listed, 0), "kept by nobody"
         assert not server.asked
+        with pytest.raises(NotResolved):
+            await lookup("c.example")
         (tmp_path / "hosts").write_bytes(b"10.0.0.3 caf\xe9 # Latin-1\n10.0.0.4 agent.example\n")
         assert await addresses(lookup, "agent.example") == {"10.0.0.4"}
         (tmp_path / "hosts").write_text("")
@@ -213,7 +216,7 @@ async def test_a_name_is_never_looked_up_in_the_search_list_of_this_machine(tmp_
 async def test_resolv_conf_is_read_again_when_it_changes(tmp_path: Path) -> None:
     async with DnsServer({"hooks.example": [f"60 A {V4}"]}) as server:
         lookup = server.lookup(tmp_path)
-        (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.2\n")
+        (tmp_path / "resolv.conf").write_bytes(b"# caf\xe9, in Latin-1\nnameserver 127.0.0.2\n")
         with pytest.raises(NotResolved):
             await lookup("hooks.example")
         (tmp_path / "resolv.conf").write_text("# there again\nnameserver 127.0.0.1\n")
