@@ -40,7 +40,7 @@ class Pages(BaseHTTPRequestHandler):
 def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
     """The address of a server with these pages."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))  # else each test waits half a second
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

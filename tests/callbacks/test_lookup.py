@@ -184,10 +184,10 @@ async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name
 
 async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
-        lookup = server.lookup(
-            tmp_path,
-            hosts="10.0.0.1 a AGENT.example # a note\n10.0.0.2 b agent.example agent.example\nrubbish c.example\n",
+        hosts = (
+            "# hosts\n\n10.0.0.1 a AGENT.example # a note\nrubbish c.example\n10.0.0.2 agent.example agent.example\n"
         )
+        lookup = server.lookup(tmp_path, hosts=hosts)
         listed = [ip_address("10.0.0.1"), ip_address("10.0.0.2")]
         assert await lookup("agent.example") == LookupResult(listed, 0), "kept by nobody"
         assert not server.asked
