@@ -252,7 +252,7 @@ def test_the_inputs_of_a_task_are_those_that_were_signed() -> None:
 def test_a_signature_of_the_whole_address_says_where_and_when_a_post_was_sent() -> None:
     covered = ("@method", "@target-uri", *COVERED[3:])
     verdict = verdict_of("task", record_of(OFFER, covered))
-    assert (verdict.outcome, verdict.sent_to) == ("signed", f"https://node.example{TASKS}")
+    assert (verdict.outcome, verdict.reason, verdict.sent_to) == ("signed", "", f"https://node.example{TASKS}")
     assert verdict.signed_at == "2026-01-01T00:00:00.000Z"
     assert verdict_of("task", record_of(OFFER, covered, path=BOARD)).outcome == "false"
 
@@ -285,7 +285,8 @@ async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: 
     [record] = await listed()
     assert (record["id"], "result_schema" in record) == (task["id"], False)
     verdict = verdict_of("task", record)
-    assert (verdict.outcome, verdict.reason) == ("withheld", "it has no result_schema, as in a list of tasks")
+    assert (verdict.kind, verdict.id, verdict.outcome) == ("task", task["id"], "withheld")
+    assert verdict.reason == "it has no result_schema, as in a list of tasks"
 
 
 def test_verify_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
