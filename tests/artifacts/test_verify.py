@@ -7,8 +7,12 @@ import pytest
 from node.artifacts import verify
 from node.artifacts.blobs.interface import Grant
 from node.artifacts.sniff import HEAD_BYTES, plainly_other
-from node.artifacts.verify import NOTHING_UPLOADED, judge
-from tests.artifacts.blobs import BIG, DATA, BlobServer, grant_for
+from node.artifacts.store import ArtifactStore
+from node.artifacts.verify import COMPLETED, NOTHING_UPLOADED, Verifier, judge
+from node.store.errors import StoreUnavailable
+from node.store.outbox import Event
+from tests.artifacts.blobs import BIG, DATA, ID, BlobServer, grant_for
+from tests.support.fake_store import FakeStore
 
 OTHER = bytes(reversed(DATA))
 """As many bytes."""
@@ -46,3 +50,18 @@ async def test_of_a_large_artifact_only_the_beginning_is_kept_in_memory(
     await server.put(BIG, BIG)
     assert (await judge(server.store, grant_for(BIG))).status == "rejected"
     assert heads == [BIG[:HEAD_BYTES]]
+
+
+class Unread(ArtifactStore):
+    """A store that is out of reach."""
+
+    async def read(self, artifact_id: str) -> None:
+        raise StoreUnavailable("out of reach")
+
+
+async def test_completed_artifacts_are_to_be_verified_later_while_the_store_is_out_of_reach(server: BlobServer) -> None:
+    verifier = Verifier(Unread(FakeStore(), 60, 3600), server.store)
+    posted = Event("1-0", 0, "thread.posted", ID, {})
+    await verifier.handle([posted])
+    with pytest.raises(StoreUnavailable):
+        await verifier.handle([posted, Event("2-0", 0, COMPLETED, ID, {"attempt": "1"})])
