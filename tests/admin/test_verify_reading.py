@@ -129,6 +129,7 @@ async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.
         (200, b"[" * 200_000, "it is not JSON"),
         (200, b'{"id": "\\ud800", "title": "t"}', "it is not JSON"),
         (200, b"[]", "it holds no thread, reply or task"),
+        (200, b"7", "it holds no thread, reply or task"),
         (200, b'{"id": 1}', "it holds no thread, reply or task"),
         (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),
         (200, b'{"title": "t", "replies": 1}', "its replies cannot be read"),
