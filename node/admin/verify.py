@@ -174,7 +174,10 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
 def _check_path(kind: Kind, record: Record, proof: Proof) -> None:
     """Refuse a good signature of another kind of post, or of a reply to another thread. Raises ProofInvalid."""
     values = dict(proof.components)
-    path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path
+    try:
+        path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path
+    except ValueError as error:
+        raise ProofInvalid("it was signed for an address that cannot be read") from error
     wanted = {
         "thread": "/api/v1/board",
         "reply": f"/api/v1/board/{record.get('thread_id')}/replies",

@@ -63,6 +63,9 @@ _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
 _PRINTABLE_YET_PLAIN = ("application/pdf", "text/html")
 """The signatures that are looked for in texts; any other could be the first word of a sentence."""
 
+_ANYTHING = ("application/octet-stream", "application/x-binary")
+"""Names for bytes of any kind."""
+
 _CLAIMS = {
     "image/apng": "image/png",
     "image/x-png": "image/png",
@@ -78,6 +81,7 @@ _CLAIMS = {
     "audio/wave": "audio/wav",
     "audio/vnd.wave": "audio/wav",
     "audio/x-aiff": "audio/aiff",
+    "audio/mid": "audio/midi",
     "audio/mp4": "application/mp4",
     "audio/m4a": "application/mp4",
     "audio/x-m4a": "application/mp4",
@@ -110,6 +114,7 @@ _CLAIMS = {
     "application/x-dosexec": "application/x-executable",
     "application/vnd.microsoft.portable-executable": "application/x-executable",
     "application/java-vm": "application/x-executable",
+    "application/x-font-otf": "font/sfnt",
     "font/ttf": "font/sfnt",
     "font/otf": "font/sfnt",
     "font/collection": "font/sfnt",
@@ -122,6 +127,12 @@ _LATE = ("audio/mpeg", "audio/flac", "audio/midi", "application/x-tar", "applica
 """Types whose files may lack the signature, or have it after other bytes. Only text, or the signature of another type,
 shows that a file is not one of these."""
 
+_WRITTEN = (
+    *("audio/x-mpegurl", "audio/x-scpls", "audio/x-ms-asx", "video/x-ms-asf", "video/vnd.mpegurl"),
+    *("image/x-xbitmap", "image/x-xpixmap"),
+)
+"""Media types of playlists and of images in source code: texts, which may begin otherwise than `puremagic` knows."""
+
 _CONTAINERS = frozenset(
     f"application/{name}" for name in ("zip", "gzip", "x-bzip2", "x-xz", "zstd", "x-ole-storage", "vnd.sqlite3")
 )
@@ -132,7 +143,7 @@ _TEXT = re.compile(
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(json.*|.*json|jsonl|xml|xml-.*|(x-)?(javascript|ecmascript|yaml|toml|sh"
     r"|perl|python|ruby|tex|latex|ndjson|pem-file)|typescript|sql|graphql|jwt|mbox|rtf|x-www-form-urlencoded)"
 )
-_NOT_HTML = re.compile(r".*(json.*|csv|tab-separated-values|yaml|toml|css|javascript|sql)")
+_NOT_HTML = re.compile(r"image/.*|.*(json.*|csv|tab-separated-values|yaml|toml|css|javascript|sql)")
 _JSON = re.compile(rb"(\xef\xbb\xbf|\x1e)?\s*([\[{\"\d]|-\d|true|false|null|$)")
 _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 _ESCAPED = re.compile(rb"\\[0-7x]")
@@ -146,7 +157,7 @@ def plainly_other(head: bytes, media_type: str) -> str | None:
     """
     essence, _, parameters = media_type.lower().partition(";")
     claimed = essence.strip()
-    if claimed == "application/octet-stream":
+    if claimed in _ANYTHING:
         return None
     wide = "utf-16" in parameters or "utf-32" in parameters
     text = wide or _is_text(head)
@@ -168,7 +179,7 @@ def _other_than_rare(head: bytes, claimed: str, found: str | None, *, text: bool
         return found
     if found and found not in _CONTAINERS and _lacks_signature(claimed, head):
         return found
-    return "text/plain" if text and media and _lacks_signature(claimed, head) else None
+    return "text/plain" if text and media and claimed not in _WRITTEN and _lacks_signature(claimed, head) else None
 
 
 def _other_than_text(head: bytes, claimed: str, found: str | None, *, text: bool) -> str | None:

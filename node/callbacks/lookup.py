@@ -84,19 +84,21 @@ class Lookup:
     async def _ask(self, host: str) -> LookupResult:
         resolver = self._resolver.content
         answers = await asyncio.gather(
-            *(resolver.resolve(host, family, search=False, raise_on_no_answer=False) for family in ("AAAA", "A")),
-            return_exceptions=True,
+            *(resolver.resolve(host, family, search=False) for family in ("AAAA", "A")), return_exceptions=True
         )
         addresses: list[Address] = []
         ttl = float("inf")
+        failures: list[dns.exception.DNSException] = []
         for answer in answers:
             if isinstance(answer, dns.resolver.Answer):
                 addresses += [ip_address(record.address) for record in list(answer)[:MAX_ADDRESSES]]
-                ttl = min(ttl, answer.chaining_result.minimum_ttl) if len(answer) else ttl
-            elif not isinstance(answer, dns.exception.DNSException):
+                ttl = min(ttl, answer.chaining_result.minimum_ttl)
+            elif isinstance(answer, dns.exception.DNSException):
+                failures.append(answer)
+            else:
                 raise answer
         if not addresses:
-            raise _failure(host, [answer for answer in answers if isinstance(answer, dns.exception.DNSException)])
+            raise _failure(host, failures)
         return LookupResult(_reachable_first(addresses), ttl)
 
 
@@ -254,8 +256,9 @@ def _read_hosts(path: Path) -> Mapping[str, Sequence[Address]]:
 def _read_resolv_conf(port: int, path: Path) -> dns.asyncresolver.Resolver:
     resolver = dns.asyncresolver.Resolver(configure=False)
     try:
-        resolver.read_resolv_conf(path)  # pyright: ignore[reportUnknownMemberType]
-    except (dns.exception.DNSException, ValueError):  # there is none, or it names no server
+        with path.open(errors="replace") as lines:
+            resolver.read_resolv_conf(lines)  # pyright: ignore[reportUnknownMemberType]
+    except (OSError, dns.exception.DNSException, ValueError):  # there is none, or it names no server
         resolver.nameservers = NO_SERVER_NAMED
     resolver.nameservers = [_Server(str(each), port) for each in resolver.nameservers]
     resolver.timeout, resolver.lifetime = TRY_SECONDS, LOOKUP_SECONDS

@@ -4,18 +4,19 @@
 `Malformed` for any other shape. What a signature must cover is in `request.py`.
 """
 
-from collections.abc import Mapping
 from typing import NoReturn, cast
 
 import http_sf
 import msgspec
-from http_sf.types import BareItemType, DictionaryType, InnerListType, ItemType
+from http_sf.types import BareItemType, ParamsType
 
 MAX_FIELD = 4096  # bytes of one field, all of its lines together
 MAX_LABELS = 4  # signatures in one request
 MAX_COMPONENTS = 16  # covered by one signature
 
-Members = dict[str, tuple[BareItemType | list[ItemType], Mapping[str, BareItemType]]]
+Item = tuple[BareItemType, ParamsType]
+Members = dict[str, tuple[BareItemType | list[Item], ParamsType]]
+"""As the parser returns them: also what has no parameters is in a tuple."""
 
 
 class Malformed(ValueError):
@@ -25,8 +26,8 @@ class Malformed(ValueError):
 class SignatureInput(msgspec.Struct, frozen=True):
     """The components that one signature covers, and its parameters (RFC 9421 §4.1)."""
 
-    items: list[ItemType]
-    params: Mapping[str, BareItemType]
+    items: list[Item]
+    params: ParamsType
 
     def components(self) -> tuple[str, ...]:
         """The covered names in order.
@@ -35,8 +36,7 @@ class SignatureInput(msgspec.Struct, frozen=True):
         and no request to a node needs them.
         """
         names: list[str] = []
-        for item in self.items:
-            value, params = item if isinstance(item, tuple) else (item, {})
+        for value, params in self.items:
             if not isinstance(value, str):
                 raise Malformed("a covered component is not named by a string")
             if params:
@@ -50,8 +50,7 @@ class SignatureInput(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """The value of `@signature-params`: the member as RFC 8941 serialises it."""
-        member: InnerListType = (self.items, dict(self.params))
-        return http_sf.ser([member])
+        return http_sf.ser([([*self.items], self.params)])
 
     def integer(self, name: str) -> int | None:
         """An integer parameter, or None. Raises Malformed if it is of another type."""
@@ -72,12 +71,12 @@ class SignatureKey(msgspec.Struct, frozen=True):
     """How the key of one signature is conveyed (draft-hardt-httpbis-signature-key-08)."""
 
     scheme: str
-    params: Mapping[str, BareItemType]
+    params: ParamsType
 
-    def string(self, name: str) -> str | None:
-        """A string or token parameter, or None."""
+    def string(self, name: str) -> str:
+        """A string or token parameter; empty if it is missing or of another type."""
         value = self.params.get(name)
-        return str(value) if isinstance(value, str | http_sf.Token) else None
+        return str(value) if isinstance(value, str | http_sf.Token) else ""
 
 
 def read_inputs(field: str) -> dict[str, SignatureInput]:
@@ -126,7 +125,6 @@ def dictionary(name: str, field: bytes) -> Members:
     if len(field) > MAX_FIELD:
         raise Malformed(f"{name} is longer than {MAX_FIELD} bytes")
     try:
-        parsed = cast("DictionaryType", http_sf.parse(field, tltype="dictionary", on_duplicate_key=refuse_duplicate))
+        return cast("Members", http_sf.parse(field, tltype="dictionary", on_duplicate_key=refuse_duplicate))
     except http_sf.StructuredFieldError as error:
         raise Malformed(f"{name} is not a structured dictionary: {error}") from error
-    return {label: member if isinstance(member, tuple) else (member, {}) for label, member in parsed.items()}

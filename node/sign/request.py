@@ -132,7 +132,7 @@ def _inline_key(conveyed: SignatureKey) -> PublicKey:
         raise InvalidSignature(
             "unsupported_algorithm", 'use an ed25519 key: hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="…"'
         )
-    return PublicKey.from_x(conveyed.string("x") or "")
+    return PublicKey.from_x(conveyed.string("x"))
 
 
 def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candidate, signature: bytes) -> Verified:

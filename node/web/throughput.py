@@ -105,7 +105,7 @@ class Throughput:
         """Seconds until a client or site may move something again; 0 if it may now."""
         if name not in self._over:
             return 0.0
-        wait = self._full_at.get(name, 0.0) - BURST_SECONDS - self._clock()
+        wait = self._full_at[name] - BURST_SECONDS - self._clock()
         if wait > 0:
             return wait
         self._over.discard(name)

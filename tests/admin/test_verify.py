@@ -14,6 +14,7 @@ from node.cli import main
 from node.sign.keys import PublicKey
 from node.sign.proof import proof_of
 from node.sign.request import Verified
+from node.sign.signature_base import PublicAddress
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import COVERED, PUBLIC, Signed, sign
 from tests.support.node_under_test import NodeUnderTest, until
@@ -251,15 +252,24 @@ def test_the_inputs_of_a_task_are_those_that_were_signed() -> None:
 def test_a_signature_of_the_whole_address_says_where_and_when_a_post_was_sent() -> None:
     covered = ("@method", "@target-uri", *COVERED[3:])
     verdict = verdict_of("task", record_of(OFFER, covered))
-    assert (verdict.outcome, verdict.sent_to) == ("signed", f"https://node.example{TASKS}")
+    assert (verdict.outcome, verdict.reason, verdict.sent_to) == ("signed", "", f"https://node.example{TASKS}")
     assert verdict.signed_at == "2026-01-01T00:00:00.000Z"
     assert verdict_of("task", record_of(OFFER, covered, path=BOARD)).outcome == "false"
 
 
-def record_of(offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS) -> dict[str, Any]:
+def test_a_post_that_was_signed_for_no_address_is_false() -> None:
+    """It hid the verdicts on all posts beside it: there was no record to judge."""
+    record = record_of(OFFER, ("@method", "@target-uri", *COVERED[3:]), host="[")
+    verdict = verdict_of("task", record)
+    assert (verdict.outcome, verdict.reason) == ("false", "it was signed for an address that cannot be read")
+
+
+def record_of(
+    offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS, host: str = "node.example"
+) -> dict[str, Any]:
     """The record that a node without any rules would make of a signed offer."""
-    request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()))
-    found = request.judged()
+    request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()), extra={"host": host})
+    found = request.judged(address=PublicAddress.parse(f"https://{host}"))
     assert found
     proof: dict[str, Any] = msgspec.to_builtins(proof_of(found, request.body, offer))
     return {"input_artifact_ids": [], **offer, "id": "t", "is_signed": True, "signature": proof}
@@ -275,7 +285,8 @@ async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: 
     [record] = await listed()
     assert (record["id"], "result_schema" in record) == (task["id"], False)
     verdict = verdict_of("task", record)
-    assert (verdict.outcome, verdict.reason) == ("withheld", "it has no result_schema, as in a list of tasks")
+    assert (verdict.kind, verdict.id, verdict.outcome) == ("task", task["id"], "withheld")
+    assert verdict.reason == "it has no result_schema, as in a list of tasks"
 
 
 def test_verify_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

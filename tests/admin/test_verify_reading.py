@@ -40,7 +40,7 @@ class Pages(BaseHTTPRequestHandler):
 def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
     """The address of a server with these pages."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))  # else each test waits half a second
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
@@ -129,6 +129,7 @@ async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.
         (200, b"[" * 200_000, "it is not JSON"),
         (200, b'{"id": "\\ud800", "title": "t"}', "it is not JSON"),
         (200, b"[]", "it holds no thread, reply or task"),
+        (200, b"7", "it holds no thread, reply or task"),
         (200, b'{"id": 1}', "it holds no thread, reply or task"),
         (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),
         (200, b'{"title": "t", "replies": 1}', "its replies cannot be read"),

@@ -57,3 +57,8 @@ async def test_a_client_that_asks_first_is_told_what_is_wrong_with_its_headers_b
     headers = headers_for(DATA) | {"expect": "100-continue"} | changed
     assert_refused(await call(server.app, "PUT", await server.path(), headers, unread()), code)
     assert server.files() == []
+
+
+async def test_an_upload_has_to_say_how_long_it_is(server: BlobServer) -> None:
+    sent = {"content-type": "text/csv"}
+    assert_refused(await call(server.app, "PUT", await server.path(), sent, body()), "blob.length_required")

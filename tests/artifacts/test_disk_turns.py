@@ -11,7 +11,7 @@ from node.artifacts.blobs.interface import CHUNK_BYTES
 from node.common.folder_lock import locked
 from node.web import waiting_places
 from node.web.http import ASGIMessage
-from tests.artifacts.blobs import BIG, DATA, Answer, BlobServer, call, grant_for
+from tests.artifacts.blobs import BIG, DATA, Answer, BlobServer, body, call, grant_for
 from tests.support.servers import eventually
 
 UPLOADS = 64
@@ -35,6 +35,14 @@ async def test_many_uploads_of_a_site_leave_others_their_turn(server: BlobServer
             assert (await server.get(client="b")).content == DATA
         assert len(server.files()) == 1 + FILES_OF_A_SITE
     assert await asyncio.gather(*uploads) == [200] * UPLOADS
+
+
+async def test_however_many_requests_of_a_site_wait_each_gets_its_turn(server: BlobServer) -> None:
+    await server.put()
+    path = urlsplit(await server.store.content_url(grant_for(), None, 300)).path
+    requests = (call(server.app, "GET", path, {"client": "a"}, body()) for _ in range(1_100))
+    answers = await asyncio.gather(*requests)
+    assert all(answer is not None and answer.status == 200 for answer in answers)
 
 
 async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_them(

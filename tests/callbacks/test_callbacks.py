@@ -69,6 +69,15 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
         assert "I can help" not in str(message)
 
 
+async def test_a_url_that_was_given_to_release_1_0_0_is_called_too(node: NodeUnderTest) -> None:
+    """It did not keep who gave a URL."""
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        thread = await posted(node, callback_url=receiver.url)
+        assert await node.store.command("HDEL", keys.thread(thread["id"]), "callback_by") == 1
+        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
+        await receiver.until(1)
+
+
 async def test_replies_in_quick_succession_are_told_together(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 """What a machine says of a name: its hosts file, and a DNS server that is quick, slow, silent, broken or verbose."""
 
+import socket
+from asyncio import DatagramTransport
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +21,11 @@ from node.callbacks.lookup import (
     NotResolved,
 )
 from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
+from tests.callbacks.test_dns_answer import LONG, answer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
+FORGED = answer((b"\0", 5, LONG))
+"""It would take long to parse."""
 
 
 async def addresses(lookup: Lookup, host: str) -> set[str]:
@@ -53,8 +58,8 @@ async def test_a_name_whose_servers_are_broken_or_silent_is_not_resolved(
 ) -> None:
     monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 0.2)
     async with DnsServer({"broken.example": FAILS, "silent.example": SILENT}) as server:
-        for name in ("broken.example", "silent.example"):
-            with pytest.raises(NotResolved) as failure:
+        for name, why in (("broken.example", "has no address"), ("silent.example", "was not resolved within")):
+            with pytest.raises(NotResolved, match=why) as failure:
                 await server.lookup(tmp_path)(name)
             assert not isinstance(failure.value, NotLookedUp)
 
@@ -83,6 +88,21 @@ async def test_an_answer_too_long_for_a_datagram_is_fetched_over_tcp_and_only_it
     async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(200)]}) as server:
         found = await server.lookup(tmp_path)("agent.example")
         assert len(found.addresses) == MAX_ADDRESSES
+
+
+async def test_an_answer_over_tcp_to_another_question_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(50)]}) as server:
+        answer_truly = server.answer
+
+        async def answer_another(query: bytes, most: int) -> bytes | None:
+            wire = await answer_truly(query, most)
+            return wire if wire is None or most == server.most else bytes([wire[0] ^ 1]) + wire[1:]
+
+        monkeypatch.setattr(server, "answer", answer_another)
+        with pytest.raises(NotResolved, match="has no address"):
+            await server.lookup(tmp_path)("agent.example")
 
 
 async def test_an_answer_that_takes_long_to_parse_is_not_parsed(tmp_path: Path) -> None:
@@ -120,6 +140,32 @@ async def test_an_answer_with_names_of_many_labels_is_not_parsed(
     assert max(parsed) < 100, "queries and truncated answers only"
 
 
+async def test_what_strangers_send_in_the_place_of_a_server_is_neither_parsed_nor_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever does not know the number of a query, or sends from elsewhere, cannot keep a name from being found."""
+    parsed: list[bytes] = []
+    parse = dns.message.from_wire
+
+    def noted(wire: bytes, **how: Any) -> dns.message.Message:
+        parsed.append(wire)
+        return parse(wire, **how)
+
+    async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
+        take = server.take
+
+        def take_and_forge(query: bytes, transport: DatagramTransport, sender: tuple[str, int]) -> None:
+            transport.sendto(bytes([query[0] ^ 1, query[1]]) + FORGED[2:], sender)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as elsewhere:
+                elsewhere.sendto(dns.message.make_response(parse(query)).to_wire(), sender)
+            take(query, transport, sender)
+
+        monkeypatch.setattr(server, "take", take_and_forge)
+        monkeypatch.setattr("dns.message.from_wire", noted)
+        assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
+    assert not any(wire.endswith(FORGED[2:]) for wire in parsed)
+
+
 async def test_a_host_of_many_labels_is_not_asked_for(tmp_path: Path) -> None:
     async with DnsServer({}) as server:
         longest = ".".join(["a"] * MAX_LABELS)
@@ -138,11 +184,17 @@ async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name
 
 async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
-        lookup = server.lookup(
-            tmp_path, hosts="10.0.0.1 other AGENT.example # a note\n10.0.0.2 agent.example\nrubbish\n"
+        hosts = (
+            "# hosts\n\n10.0.0.1 a AGENT.example # a note\nrubbish c.example\n10.0.0.2 agent.example agent.example\n"
         )
-        assert await addresses(lookup, "agent.example") == {"10.0.0.1", "10.0.0.2"}
+        lookup = server.lookup(tmp_path, hosts=hosts)
+        listed = [ip_address("10.0.0.1"), ip_address("10.0.0.2")]
+        assert await lookup("agent.example") == LookupResult(listed, 0), "kept by nobody"
         assert not server.asked
+        with pytest.raises(NotResolved):
+            await lookup("c.example")
+        (tmp_path / "hosts").write_bytes(b"10.0.0.3 caf\xe9 # Latin-1\n10.0.0.4 agent.example\n")
+        assert await addresses(lookup, "agent.example") == {"10.0.0.4"}
         (tmp_path / "hosts").write_text("")
         assert await addresses(lookup, "agent.example") == {V4}
         (tmp_path / "hosts").unlink()
@@ -164,7 +216,7 @@ async def test_a_name_is_never_looked_up_in_the_search_list_of_this_machine(tmp_
 async def test_resolv_conf_is_read_again_when_it_changes(tmp_path: Path) -> None:
     async with DnsServer({"hooks.example": [f"60 A {V4}"]}) as server:
         lookup = server.lookup(tmp_path)
-        (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.2\n")
+        (tmp_path / "resolv.conf").write_bytes(b"# caf\xe9, in Latin-1\nnameserver 127.0.0.2\n")
         with pytest.raises(NotResolved):
             await lookup("hooks.example")
         (tmp_path / "resolv.conf").write_text("# there again\nnameserver 127.0.0.1\n")
@@ -186,6 +238,9 @@ async def test_where_resolv_conf_names_no_server_the_one_on_this_machine_is_aske
 async def test_an_address_without_a_route_comes_last(tmp_path: Path) -> None:
     # No datagram may be sent to the broadcast address: as good as no route, on any machine.
     async with DnsServer({}) as server:
-        lookup = server.lookup(tmp_path, hosts="255.255.255.255 both v4\n::1 both\n")
-        assert [str(each) for each in (await lookup("both")).addresses] == ["::1", "255.255.255.255"]
+        # Nor does an address that is valid on a link only lead anywhere, if the link is not named.
+        hosts = "255.255.255.255 v6 v4\n::1 v6\nfe80::1 v4-only\n127.0.0.1 v4-only\n"
+        lookup = server.lookup(tmp_path, hosts=hosts)
+        assert [str(each) for each in (await lookup("v6")).addresses] == ["::1", "255.255.255.255"]
+        assert [str(each) for each in (await lookup("v4-only")).addresses] == ["127.0.0.1", "fe80::1"]
         assert await addresses(lookup, "v4") == {"255.255.255.255"}

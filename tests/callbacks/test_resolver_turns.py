@@ -198,6 +198,7 @@ async def test_what_found_no_place_is_not_kept_as_a_failure_of_the_name(
         ("localhost", "localhost"),
         ("192.0.2.1", "192.0.2.1"),
         ("[2001:db8::1]", "[2001:db8::1]"),
+        ("[::ffff:192.0.2.1]", "[::ffff:192.0.2.1]"),
     ],
 )
 def test_a_domain_is_what_somebody_registered(host: str, domain: str) -> None:

@@ -209,6 +209,7 @@ INVALID = {
     "a key too short": (sign(signature_key='sig=hwk;kty="OKP";crv="Ed25519";x="AAAA"'), "invalid_key"),
     "a key in padded base64": (sign(signature_key=f'sig={HWK[:-1]}="'), "invalid_key"),
     "a key with stray bits": (sign(signature_key=f'sig={HWK[:-2]}t"'), "invalid_key"),
+    "a key in a display string": (sign(signature_key=f"sig={HWK}".replace('x="', 'x=%"')), "invalid_key"),
     "no key in hwk": (sign(signature_key='sig=hwk;kty="OKP";crv="Ed25519"'), "invalid_key"),
     "the key under another label": (sign(signature_key=f"key={HWK}"), "invalid_key"),
     "a Signature-Key that cannot be read": (sign(signature_key="sig=hwk;;"), "invalid_key"),

@@ -80,6 +80,15 @@ def test_english_by_itself_passes() -> None:
     assert all(is_english(english(choice.choice((2_500, 6_000, LENGTH)), choice)) for _ in range(300))
 
 
+@pytest.mark.parametrize("unseen", ["\u200b", "\u00ad", "\ufe0f", "\u2060"], ids=ascii)
+@pytest.mark.parametrize("size", [150, 800, 6_000], ids=["one window", "several windows", "samples"])
+def test_what_nobody_sees_within_words_hides_no_language(size: int, unseen: str) -> None:
+    choice = Random("unseen")
+    for language in ("German", "Spanish", "Swahili"):
+        assert not is_english(unseen.join(foreign(language, size, choice)[:size]))
+    assert is_english(unseen.join(english(size, choice)[:size]))
+
+
 def between_known_windows(hidden: str) -> str:
     """English where twelve evenly spaced windows of 160 characters are, another text everywhere else."""
     text = [*(hidden * LENGTH)[:LENGTH]]

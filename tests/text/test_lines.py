@@ -89,9 +89,9 @@ def test_a_title_with_a_word_in_two_alphabets_is_refused(title: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u3000"])
 def test_a_text_has_to_say_something(text: str) -> None:
-    require_text("body", " a ")
+    require_text("title", " a ")
     with pytest.raises(Invalid) as refused:
-        require_text("body", text)
+        require_text("title", text)
     assert [(issue.loc, issue.msg) for issue in refused.value.issues] == [
-        (("body", "body"), "must hold more than white space")
+        (("body", "title"), "must hold more than white space")
     ]

@@ -122,6 +122,7 @@ def test_quotations_of_a_text_full_of_quotation_marks_are_not_searched_for() -> 
     assert not opens_few("„" * 31)
     assert not opens_few("none")
     assert opens_few("„" * 30)
+    assert opens_few("「a」")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,7 @@ def test_quotations_and_names_of_languages_are_set_apart(window: str, apart: tup
         ("c\n   > a", ("c\n ", "   > a")),
         ("a > b\n    > code", ("a > b\n    > code", "")),
         ("none", ("none", "")),
+        (">\n" * MAX_OPENINGS, (" \n" * MAX_OPENINGS, " ".join(">" * MAX_OPENINGS))),
         (">\n" * (MAX_OPENINGS + 1), (">\n" * (MAX_OPENINGS + 1), "")),
     ],
 )

@@ -134,7 +134,14 @@ async def test_under_another_name_it_answers_nothing_but_health(empty_redis: Red
         assert (await node.client.get("/ready", headers={"host": "ready"})).status_code == 200
 
 
-@pytest.mark.parametrize("base_url", ["", "http://localhost:8000"])
+async def test_its_own_pages_may_call_under_any_of_its_addresses(empty_redis: RedisServer | Cluster) -> None:
+    async with reached_by(empty_redis, "none") as node:
+        for origin, status in (("http://192.168.1.5:8000", 200), ("http://192.168.1.6:8000", 403)):
+            headers = {"host": "192.168.1.5:8000", "origin": origin}
+            assert (await node.client.get("/api/v1/board", headers=headers)).status_code == status
+
+
+@pytest.mark.parametrize("base_url", ["", "http://localhost:8000", "http://127.0.0.2:8000"])
 async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_by_default(
     empty_redis: RedisServer | Cluster, base_url: str
 ) -> None:

@@ -31,6 +31,7 @@ ROUTES = [
     route("POST", "/things/{id}:stop", other),
     route("GET", "/things/all"),
     route("GET", "/things/{id}/parts/{part}"),
+    route("GET", "/api/v1/lists"),
     route("GET", "/page", own, "text/html"),
     Route(method="GET", path="/asset", handler=NOBODY, summary="", tag="", hidden=True),
 ]
@@ -47,6 +48,7 @@ PATHS = Paths(ROUTES)
         ("/things/7:stop", "OPTIONS, POST"),
         ("/things/7:start", "GET, HEAD, OPTIONS"),
         ("/things/7/parts/8", "GET, HEAD, OPTIONS"),
+        ("/others/7", "OPTIONS"),
         ("/nothing", "OPTIONS"),
         ("", "OPTIONS"),
         ("*", "GET, HEAD, OPTIONS, POST"),
@@ -54,6 +56,14 @@ PATHS = Paths(ROUTES)
 )
 def test_a_path_takes_the_methods_of_its_operations(path: str, allowed: str) -> None:
     assert PATHS.allowed(path) == allowed
+
+
+def test_a_page_is_what_answers_with_html() -> None:
+    assert [path for path in ("/page", "/page/", "/things", "/nothing") if PATHS.is_page(path)] == ["/page", "/page/"]
+
+
+def test_a_constant_path_has_no_parameter() -> None:
+    assert PATHS.constant == {b"/things", b"/things/all", b"/api/v1/lists", b"/page", b"/asset"}
 
 
 @pytest.mark.parametrize(

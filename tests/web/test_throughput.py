@@ -72,15 +72,15 @@ def moved(throughput: Throughput, client: str, size: int, weight: int = 1) -> in
     return total
 
 
-def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: Clock) -> None:
+@pytest.mark.parametrize("size", [FREE_BYTES, MIB])
+def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: Clock, size: int) -> None:
     throughput = Throughput(RATE, clock)
-    assert BURST_SECONDS * RATE < moved(throughput, A, MIB) <= BURST_SECONDS * RATE + MIB
+    assert BURST_SECONDS * RATE < moved(throughput, A, size) <= BURST_SECONDS * RATE + size
     refused = throughput.refusal(A)
-    assert refused is not None
-    assert refused.retry_after is not None
+    assert refused is not None and refused.retry_after is not None
     assert throughput.refusal(B) is None
     clock.now += refused.retry_after
-    assert 0 < moved(throughput, A, MIB) <= 2 * MIB
+    assert 0 < moved(throughput, A, size) <= 2 * size
 
 
 def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> None:

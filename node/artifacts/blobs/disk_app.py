@@ -280,7 +280,7 @@ def _span(asked: str | None, size: int) -> tuple[int, int] | None:
     if not first and not last:
         return None
     if not first:
-        return (max(0, size - int(last)), size) if int(last) else (size, size)
+        return max(0, size - int(last)), size
     if last and int(last) < int(first):
         return None
     return int(first), min(size, int(last) + 1) if last else size

@@ -1,0 +1,67 @@
+"""The verdict on what is in the blob store, against what was registered."""
+
+from hashlib import sha256
+
+import pytest
+
+from node.artifacts import verify
+from node.artifacts.blobs.interface import Grant
+from node.artifacts.sniff import HEAD_BYTES, plainly_other
+from node.artifacts.store import ArtifactStore
+from node.artifacts.verify import COMPLETED, NOTHING_UPLOADED, Verifier, judge
+from node.store.errors import StoreUnavailable
+from node.store.outbox import Event
+from tests.artifacts.blobs import BIG, DATA, ID, BlobServer, grant_for
+from tests.support.fake_store import FakeStore
+
+OTHER = bytes(reversed(DATA))
+"""As many bytes."""
+
+
+@pytest.mark.parametrize(
+    ("grant", "status", "reason"),
+    [
+        (grant_for(), "available", ""),
+        (grant_for(DATA + b"\n"), "rejected", "It has 22 bytes, not 23."),
+        (grant_for(OTHER), "rejected", f"Its SHA-256 is {sha256(DATA).hexdigest()}, not that of the manifest."),
+        (grant_for(media_type="image/png"), "rejected", "It is plainly text/plain, not image/png."),
+        (grant_for(artifact_id="0199aaaa-0000-7000-8000-00000000002b"), "registered", NOTHING_UPLOADED),
+    ],
+    ids=["the same", "another size", "other bytes", "another type", "nothing"],
+)
+async def test_what_was_uploaded_is_held_against_the_manifest(
+    server: BlobServer, grant: Grant, status: str, reason: str
+) -> None:
+    await server.put()
+    verdict = await judge(server.store, grant)
+    assert (verdict.status, verdict.reason) == (status, reason)
+
+
+async def test_of_a_large_artifact_only_the_beginning_is_kept_in_memory(
+    server: BlobServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads: list[bytes] = []
+
+    def noted(head: bytes, media_type: str) -> str | None:
+        heads.append(head)
+        return plainly_other(head, media_type)
+
+    monkeypatch.setattr(verify, "plainly_other", noted)
+    await server.put(BIG, BIG)
+    assert (await judge(server.store, grant_for(BIG))).status == "rejected"
+    assert heads == [BIG[:HEAD_BYTES]]
+
+
+class Unread(ArtifactStore):
+    """A store that is out of reach."""
+
+    async def read(self, artifact_id: str) -> None:
+        raise StoreUnavailable("out of reach")
+
+
+async def test_completed_artifacts_are_to_be_verified_later_while_the_store_is_out_of_reach(server: BlobServer) -> None:
+    verifier = Verifier(Unread(FakeStore(), 60, 3600), server.store)
+    posted = Event("1-0", 0, "thread.posted", ID, {})
+    await verifier.handle([posted])
+    with pytest.raises(StoreUnavailable):
+        await verifier.handle([posted, Event("2-0", 0, COMPLETED, ID, {"attempt": "1"})])
