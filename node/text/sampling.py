@@ -10,8 +10,13 @@ import secrets
 from collections.abc import Iterator
 from hashlib import blake2b, shake_128
 
+from node.text.windows import clean
+
 SAMPLE_CHARACTERS = 60
 """Characters of a sample: about ten English words, enough to recognise another language."""
+
+MAX_SPAN = 64 * SAMPLE_CHARACTERS
+"""Characters of the text that a sample may extend over, where most of them cannot be seen."""
 
 SAMPLES = 48
 """Samples of a long text; `english` states what they detect."""
@@ -46,7 +51,10 @@ def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
     reach = len(text) + SAMPLE_CHARACTERS
     for index, drawn in enumerate(_numbers(excerpt, count)):
         start = ((index << 16) + drawn) * reach // (count << 16) - SAMPLE_CHARACTERS
-        yield text[max(0, start) : start + SAMPLE_CHARACTERS]
+        sample = text[max(0, start) : start + SAMPLE_CHARACTERS]
+        if not (sample.isascii() and sample.isprintable()) and len(clean(sample)) < len(sample) // 2:
+            sample = clean(text[max(0, start) : start + MAX_SPAN])[:SAMPLE_CHARACTERS]
+        yield sample
 
 
 def _numbers(text: str, count: int) -> memoryview:

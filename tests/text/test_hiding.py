@@ -89,6 +89,15 @@ def test_what_nobody_sees_within_words_hides_no_language(size: int, unseen: str)
     assert is_english(unseen.join(english(size, choice)[:size]))
 
 
+@pytest.mark.parametrize("unseen", ["\u200b\ufe0f" * 5, "\x1b[0m", "\u00ad" * 40], ids=["signs", "codes", "hyphens"])
+def test_however_many_there_are(unseen: str) -> None:
+    """A sample of a long text had too few letters to tell anything."""
+    choice = Random("unseen")
+    for language in FOREIGN:
+        assert not is_english(unseen.join(foreign(language, 800, choice)[:800]))
+    assert is_english(unseen.join(english(800, choice)[:800]))
+
+
 def between_known_windows(hidden: str) -> str:
     """English where twelve evenly spaced windows of 160 characters are, another text everywhere else."""
     text = [*(hidden * LENGTH)[:LENGTH]]
