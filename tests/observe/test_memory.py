@@ -210,7 +210,7 @@ async def test_a_change_is_logged_once(full_node: NodeUnderTest, monkeypatch: py
         for share in (10, 85, 85, 10, 10):
             told(monkeypatch, full_node, share)
             await alarm.look()
-    assert [(line["event"], line["log_level"]) for line in logs] == [("capacity", "warning"), ("capacity", "info")]
+    assert [line["log_level"] for line in logs if line["event"] == "capacity"] == ["warning", "info"]
 
 
 async def test_while_redis_tells_nothing_the_last_decision_holds(
@@ -225,11 +225,14 @@ async def test_while_redis_tells_nothing_the_last_decision_holds(
     failures = iter((gone, denied, denied, None, denied, gone))
     tells = full_node.store.everywhere
 
+    def times_said() -> int:
+        return [line["event"] for line in logs].count("memory is not watched: redis refuses to tell it")
+
     async def everywhere(*command: str) -> object:
         failure = next(failures)
         if failure is None:
             return await tells(*command)
-        if failure is gone and len(logs) == 2:
+        if failure is gone and times_said() == 2:
             stop.set()
         raise failure
 
@@ -240,7 +243,7 @@ async def test_while_redis_tells_nothing_the_last_decision_holds(
     assert refused
     assert capacity.refused == refused
     # Once until it tells again.
-    assert [line["event"] for line in logs] == 2 * ["memory is not watched: redis refuses to tell it"]
+    assert times_said() == 2
 
 
 async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
