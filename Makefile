@@ -87,7 +87,8 @@ one-machine-test: system $(VENV)/.test
 	MACHINE=boot $(BIN)/python -m pytest --quiet tests/deploy/test_one_machine_run.py
 
 fuzz: $(VENV)/.test
-	FAULTS=full $(BIN)/python -m pytest -q tests/web/test_schemathesis.py
+	FAULTS=full $(BIN)/python -m pytest -q tests/web/test_schemathesis.py $(wildcard tests/*/test_*_machine.py) \
+	  tests/text/test_plain_text.py tests/tasks/test_result_schema.py
 
 # Of all that the image installs; of torch's builds without CUDA, which are in an index of their own (networkx, setuptools
 # and sympy are what they need); and of what builds the wheel.

@@ -1,7 +1,6 @@
 """A few hundred made-up agents at once, checked by two workers (NETWORK 2)."""
 
 import asyncio
-import os
 from functools import partial
 
 import pytest
@@ -11,12 +10,13 @@ from node.callbacks import call
 from tests.agents.calls import AGENTS
 from tests.agents.conftest import CALLING
 from tests.agents.made_up import LIVENESS, WELL_KNOWN, Json, MadeUpAgents
+from tests.support.effort import FULL
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import PATIENCE
 
 REJECTED = ("none", "gone", "redirect", "nonsense", "huge", "failing", "slow", "drip")
 KINDS = (*LIVENESS, *REJECTED)
-AGENTS_EACH = 13 if os.environ.get("FAULTS") == "full" else 2
+AGENTS_EACH = 13 if FULL else 2
 """Agents of each kind, each on its own host: 299 in all in the full run."""
 
 UNTIL_AGAIN = HIDDEN_MS / 1000 + PATIENCE

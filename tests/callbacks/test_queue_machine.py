@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, invariant, multiple, rule
 
@@ -15,6 +14,7 @@ from node.store import keys
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.tasks.compaction import unpack
+from tests.support.effort import tries
 from tests.support.machine import StoreMachine
 
 HOME = 5
@@ -262,4 +262,4 @@ class QueueMachine(StoreMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=60, stateful_step_count=30)
+TestQueue.settings = tries(60, 30)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from itertools import count
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
@@ -21,6 +20,7 @@ from node.callbacks.breaker import (
 from node.callbacks.owners import Requester, publisher_of
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
+from tests.support.effort import tries
 from tests.support.machine import StoreMachine
 
 LIMIT = Limit(12, 60)
@@ -162,4 +162,4 @@ class ShareMachine(StoreMachine):
 
 
 TestShares = ShareMachine.TestCase
-TestShares.settings = settings(max_examples=60, stateful_step_count=30)
+TestShares.settings = tries(60, 30)

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import signal
 import threading
 from contextlib import ExitStack
@@ -12,9 +11,10 @@ from pathlib import Path
 
 from tests.deploy.processes import HELLO, call, start, until_ready, web_node
 from tests.deploy.proxy import Proxy
+from tests.support.effort import FULL
 from tests.support.servers import PATIENCE, RedisServer, until
 
-ROUNDS = 5 if os.environ.get("FAULTS") == "full" else 1
+ROUNDS = 5 if FULL else 1
 WRITERS = 4
 PAUSE = 0.01  # s between two writes of a writer: the machine has processes to start as well
 DRAIN = "300"  # s; a second signal ends it, once the proxy has seen that the node drains, however busy the machine is

@@ -23,6 +23,7 @@ import pytest_asyncio
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from tests.callbacks.receiver import Receiver
+from tests.support.effort import FULL
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import SECRET, SIGNING_KEY, NodeUnderTest, running, settings_for
 from tests.support.nodes import ROOT
@@ -45,9 +46,9 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether the test makes a dead worker's share due at once."""
 
 
-FULL = Plan(3000, 6, 240, moved=False)
+LARGE = Plan(3000, 6, 240, moved=False)
 SMALL = Plan(300, 2, PATIENCE, moved=True)
-PLAN = FULL if os.environ.get("FAULTS") == "full" else SMALL
+PLAN = LARGE if FULL else SMALL
 
 
 class Worker:

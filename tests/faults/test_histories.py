@@ -30,6 +30,7 @@ from tests.callbacks.receiver import Receiver
 from tests.faults.test_processes import kill_and_replace
 from tests.faults.test_redis_faults import ALWAYS
 from tests.faults.writers import Clients
+from tests.support.effort import FULL
 from tests.support.keyspace import keys_without_end
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.node_under_test import SIGNING_KEY, until
@@ -37,7 +38,7 @@ from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.servers import RedisServer, eventually
 from tests.tasks.calls import TASKS
 
-pytestmark = pytest.mark.skipif(os.environ.get("FAULTS") != "full", reason="`make faults` runs it")
+pytestmark = pytest.mark.skipif(not FULL, reason="`make faults` runs it")
 
 SEED = int(os.environ.get("HISTORY") or randrange(10**6))
 FAULTS = 8

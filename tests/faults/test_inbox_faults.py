@@ -17,12 +17,12 @@ from tests.faults.report import ROWS, Row
 from tests.faults.test_processes import kill_and_replace
 from tests.faults.test_redis_faults import ALWAYS
 from tests.faults.writers import unlimited
+from tests.support.effort import FULL
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.node_under_test import running
 from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.servers import Cluster
 
-FULL = os.environ.get("FAULTS") == "full"
 TIMES = 10 if FULL else 1
 MESSAGES = 1_600 if FULL else 60
 """Settled after each death."""

@@ -14,9 +14,9 @@ from tests.artifacts.blobs import DATA, ID, BlobServer, grant_for
 from tests.faults.losing_disk import LosingDisk, needs_fuse
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
+from tests.support.effort import FULL
 from tests.support.node_under_test import running, until
 
-FULL = os.environ.get("FAULTS") == "full"
 TIMES = 5 if FULL else 1
 WRITES = 1_500 if FULL else 200
 

@@ -19,13 +19,14 @@ import pytest
 import redis
 
 from tests.faults.report import ROWS, Row
+from tests.support.effort import FULL
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.servers import until
 
 HELLO = "Hello, is anybody there who can read this?"
 PROXY = "127.0.0.7"
-TIMES = 10 if os.environ.get("FAULTS") == "full" else 1
+TIMES = 10 if FULL else 1
 
 
 class Answered:

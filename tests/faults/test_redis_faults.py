@@ -5,7 +5,6 @@ a Retry-After. `make faults` runs it in full: more than 50,000 acknowledged writ
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -14,10 +13,10 @@ import pytest_asyncio
 
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
+from tests.support.effort import FULL
 from tests.support.node_under_test import NodeUnderTest, running
 from tests.support.servers import Proxy, RedisServer
 
-FULL = os.environ.get("FAULTS") == "full"
 TIMES = 10 if FULL else 1
 WRITES = 1_100 if FULL else 150
 """Acknowledged writes before and after each fault."""

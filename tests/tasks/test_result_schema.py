@@ -13,6 +13,7 @@ from node.store import keys
 from node.tasks.result_schema import MAX_UNITS, check_of, require_schema, require_shape, units_of
 from node.tasks.schema_cost import SchemaWalk
 from tests.support.answers import refused
+from tests.support.effort import tries
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import OFFER, TASKS, act, claimed, offered
 
@@ -286,6 +287,7 @@ PART: st.SearchStrategy[dict[str, Any]] = st.deferred(
 )
 
 
+@tries(100)
 @given(PART, st.lists(JSON, max_size=4))
 def test_whatever_the_schema_a_result_is_taken_or_told_what_is_wrong(
     schema: dict[str, Any], results: list[Any]

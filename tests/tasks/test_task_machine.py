@@ -5,7 +5,6 @@ from random import Random
 from typing import Any, cast
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
@@ -27,6 +26,7 @@ from node.tasks.model import (
     Transition,
 )
 from node.tasks.store import TaskStore
+from tests.support.effort import tries
 from tests.support.machine import StoreMachine
 from tests.tasks.calls import tasks_on, told, uncharged
 from tests.tasks.task_model import AT_WORK, ENDED, NEXT, NO_TOKEN, PUBLISHER, Model, Terms, Told
@@ -397,4 +397,4 @@ def _told(event: dict[str, str]) -> Told:
 
 
 TestTasks = TaskMachine.TestCase
-TestTasks.settings = settings(max_examples=40, stateful_step_count=20)
+TestTasks.settings = tries(40, 20)

@@ -1,13 +1,14 @@
 """The quick ways to the verdict on a text of plain English words, and on a document of such: they never change it."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from node.common.counters import VERDICTS
 from node.text import english, payload, word_evidence
 from node.text.english import MAX_WHOLE_CHARACTERS, preload, verdict
 from node.text.payload import MAX_MEMBERS, payload_is_english
+from tests.support.effort import tries
 from tests.text import languages
 
 WORDS = [word for sentence in languages.ENGLISH for word in sentence.split()]
@@ -44,7 +45,7 @@ def texts(draw: st.DrawFn) -> str:
     return "".join(f"{piece}{draw(SPACES)}" for piece in pieces)
 
 
-@settings(max_examples=400)
+@tries(400)
 @given(text=texts(), forgets=st.booleans())
 @example(text="hola_x mundo_y", forgets=True)
 @example(text="hola-x mundo-y", forgets=False)
@@ -98,7 +99,7 @@ def documents(draw: st.DrawFn) -> dict[str, object]:
     return draw(st.dictionaries(KEYS, st.one_of(plain, texts(), label, inner), max_size=6))
 
 
-@settings(max_examples=400)
+@tries(400)
 @given(documents())
 @example({"message": "Please send the report.", "agent": "agent-0"})
 @example({"status": "hola", "message": "Please send the report."})

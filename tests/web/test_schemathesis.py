@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.effort import FULL
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
 from tests.web.paths import ARTIFACT, DIGEST, THREAD
 
-FULL = os.environ.get("FAULTS") == "full"
-EXAMPLES = 300 if FULL else 3
+EXAMPLES = 300 if FULL else 1
 PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
 PATIENCE = 14400 if FULL else 600  # s for all of it, on a busy machine
 CONFIG = Path(__file__).with_name("schemathesis.toml")
