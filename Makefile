@@ -144,7 +144,8 @@ $(VENV)/.made:
 	  || { echo "*** pip cannot fetch packages, for the reason above: see to the network or PIP_INDEX_URL, then repeat" >&2; exit 1; }
 	@touch $@
 
-# torch without CUDA first, where its index can be reached: the usual build brings 3 GB that nothing here uses.
+# torch without CUDA first, where its index can be reached: the usual build brings 3 GB that nothing here uses. In the end
+# what a node imports is compiled, so that its first start need not.
 $(VENV)/.serve: $(VENV)/.made pyproject.toml constraints.txt requirements-torch.txt
 	@PIP_EXTRA_INDEX_URL="$$PIP_EXTRA_INDEX_URL $(TORCH_INDEX)" \
 	  $(PIP) --no-deps --retries 1 --timeout 15 --requirement requirements-torch.txt \

@@ -134,7 +134,8 @@ class Follower:
 
     def leave(self) -> None:
         """Stop following."""
-        self.on_too_slow = None  # else the task that it cancels, once it is cancelled, refers to itself by its failure
+        # It leads to the task, whose failure, once it is cancelled, leads back here: only the collector would free both.
+        self.on_too_slow = None
         self._broadcast.leave(self)
 
     def is_behind(self, most: int) -> bool:

@@ -165,11 +165,11 @@ class TracedStore:
 
     async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
         wanted = list(many)
-        return await self._in_span(_name_of(wanted), self._store.run_all(wanted))
+        return await self._in_span(_name_of(wanted), self._store.run_all(wanted)) if wanted else []
 
     async def run_reachable(self, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
         wanted = list(many)
-        return await self._in_span(_name_of(wanted), self._store.run_reachable(wanted))
+        return await self._in_span(_name_of(wanted), self._store.run_reachable(wanted)) if wanted else []
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         return await self._in_span(str(args[0]), self._store.command(*args, key=key))
@@ -184,10 +184,10 @@ class TracedStore:
 
 def _name_of(wanted: Sequence[Wanted]) -> str:
     """The script of steps, a plain command, or that there are several."""
-    first, *others = wanted or [("PIPELINE",)]
+    first = wanted[0]
     if isinstance(first, Step):
         return first.script.name
-    return "PIPELINE" if others else str(first[0])
+    return str(first[0]) if len(wanted) == 1 else "PIPELINE"
 
 
 class TracedSender(Sender):

@@ -46,7 +46,8 @@ def excerpt_of(text: str, count: int) -> str:
 def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
     """`count` samples of the text. The text is divided into equal parts, and each sample begins anywhere in its part.
 
-    Every character can be sampled, since the first and the last sample may extend beyond the ends of the text.
+    Every character can be sampled, since the first and the last sample may extend beyond the ends of the text. Where
+    most characters of a sample cannot be seen, it goes on, without these, to as many as others have (MAX_SPAN).
     """
     reach = len(text) + SAMPLE_CHARACTERS
     for index, drawn in enumerate(_numbers(excerpt, count)):
