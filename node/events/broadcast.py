@@ -134,7 +134,7 @@ class Follower:
 
     def leave(self) -> None:
         """Stop following."""
-        # It leads to the task, whose failure, once it is cancelled, leads back here: only the collector would free both.
+        # It leads to the task, whose failure, once cancelled, leads back here: only the collector would free both.
         self.on_too_slow = None
         self._broadcast.leave(self)
 
