@@ -80,14 +80,16 @@ def web(settings: Settings, app: str = APP) -> None:
     settings = _prepare_role(settings)
     is_checked = asyncio.run(check_redis(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
+    if sys.platform == "linux":  # otherwise Python 3.14 shares nothing with its processes, not even the flag DRAINING
+        multiprocessing.set_start_method("fork", force=True)
+        _resolve(app)  # web processes share what is imported here: each starts sooner, and is smaller
+        process.freeze()
     # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).
     signal.pthread_sigmask(signal.SIG_BLOCK, WEB_SIGNALS)
     block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
-    if sys.platform == "linux":  # otherwise Python 3.14 shares nothing with its processes, not even the flag DRAINING
-        multiprocessing.set_start_method("fork", force=True)
     server = listener.Server(
         app,
         listeners,

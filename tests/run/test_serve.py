@@ -104,6 +104,10 @@ def test_a_rewrite_of_the_log_gives_way_to_everything_else(small: NodeProcess) -
     assert os.getpriority(os.PRIO_PROCESS, server) == os.getpriority(os.PRIO_PROCESS, small.pid)
 
 
+def test_web_processes_share_what_their_parent_has_imported(small: NodeProcess) -> None:
+    assert int(small.start().ready().get("/imported-by")) == small.child("web")
+
+
 def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: NodeProcess) -> None:
     small.start().ready()
     victim = int(small.get("/worker"))

@@ -21,12 +21,15 @@ from tests.support.lone_request import lone_request
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
 
+IMPORTED_BY = os.getpid()
+
 LOADS_FOR_EVER = "LOADS_FOR_EVER"  # environment variable that keeps web processes from taking requests
 
 
 class App:
     """Answers `/held` when told to release waiters, `/never` never, `/environment` with SHOWN, `/sent` with whether a
-    connection with room takes a piece at once, and any other path with its process id."""
+    connection with room takes a piece at once, `/imported-by` with the process that imported this module, and any other
+    path with its process id."""
 
     def __init__(self) -> None:
         self._released = asyncio.Event()
@@ -47,6 +50,8 @@ class App:
             return await Responder(None, Throughput(0)).stream(request, Streaming(says_whether_sent, (), nothing), send)
         if scope["path"] == "/environment":
             body = " ".join(os.environ.get(name, "") for name in SHOWN)
+        if scope["path"] == "/imported-by":
+            body = str(IMPORTED_BY)
         return await self._answer(send, body.encode())
 
     async def _answer(self, send: Send, body: bytes, *, more: bool = False) -> None:
