@@ -30,7 +30,7 @@ INSTALL := -m pip install --quiet --no-compile --disable-pip-version-check
 PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
-SYSTEM_PACKAGES += chromium fuse3 webdis wrk nats-server
+SYSTEM_PACKAGES += chromium-headless-shell fuse3 webdis wrk nats-server
 SYSTEM_PACKAGES += haproxy openssl prometheus prometheus-alertmanager redis-tools systemd
 
 # Nothing here fetches a model; and the tokenizer's threads do not survive a fork.

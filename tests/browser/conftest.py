@@ -13,7 +13,7 @@ from tests.sign.signing import Signed, sign
 from tests.support.nodes import NodeProcess
 from tests.support.servers import PATIENCE, until
 
-LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH", "AGENT", "INBOX")
+LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH", "AGENT", "INBOX", "STREAM")
 
 
 @pytest.fixture(scope="package")
