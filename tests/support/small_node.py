@@ -21,7 +21,7 @@ from tests.support.lone_request import lone_request
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
 
-IMPORTED_BY = os.getpid()
+IMPORTED_BY = os.getpid()  # not the web process itself, if that was forked from one that had imported this
 
 LOADS_FOR_EVER = "LOADS_FOR_EVER"  # environment variable that keeps web processes from taking requests
 
