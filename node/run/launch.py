@@ -80,9 +80,11 @@ def web(settings: Settings, app: str = APP) -> None:
     settings = _prepare_role(settings)
     is_checked = asyncio.run(check_redis(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
-    if sys.platform == "linux":  # otherwise Python 3.14 shares nothing with its processes, not even the flag DRAINING
+    if sys.platform == "linux":
+        # Without it, Python 3.14 shares nothing with its processes, not even the flag DRAINING.
         multiprocessing.set_start_method("fork", force=True)
-        _resolve(app)  # web processes share what is imported here: each starts sooner, and is smaller
+        # Web processes share what is imported here: each starts sooner, and is smaller. A collection would write to it.
+        _resolve(app)
         process.freeze()
     # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).

@@ -27,7 +27,7 @@ SMALLEST: ViewportSize = {"width": 320, "height": 640}
 def launch(playwright: Playwright) -> Browser:
     """Chromium from the system. Fails the test with what to install if there is none.
 
-    The one that never has a window takes half as much processor time.
+    The one that never has a window takes less processor time.
     """
     found = filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser")))
     if (path := next(found, None)) is None:
