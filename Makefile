@@ -23,7 +23,7 @@ EXAMPLES := .venv-examples
 # themselves. One that hangs fails after a quarter of an hour, longer than any waits by itself, and shows where. Files are given
 # out in their order: by the number of their tests, those with a single long one would come last, and two processes wait for
 # the third.
-SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder \
+SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 # To compile all that is installed takes a minute, and most of it is never imported: what is, is compiled then.
 INSTALL := -m pip install --quiet --no-compile --disable-pip-version-check

@@ -32,6 +32,9 @@ hypothesis.settings.load_profile("node")
 # A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# No test trusts an authority of the machine, and to load those takes each client 40 ms.
+os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent))
+
 pytest_runtest_makereport = with_lines_of_nodes
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
