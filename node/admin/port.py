@@ -10,10 +10,11 @@ import signal
 import sys
 from http import HTTPStatus
 from importlib import import_module
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, cast
 
 from node.common import process
+from node.common.addresses import unmapped
 from node.config import ConfigError, Settings
 from node.observe import log
 from node.observe.metrics.server import AdminRequest, AdminResponse, plain
@@ -51,10 +52,7 @@ class LazyPages:
 
 
 def _is_this_machine(peer: str) -> bool:
-    address = ip_address(peer)
-    if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    return address.is_loopback
+    return unmapped(ip_address(peer)).is_loopback
 
 
 async def serve(settings: Settings, roles: list[str]) -> None:

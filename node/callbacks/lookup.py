@@ -14,6 +14,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from io import StringIO
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
@@ -257,9 +258,22 @@ def _read_resolv_conf(port: int, path: Path) -> dns.asyncresolver.Resolver:
     resolver = dns.asyncresolver.Resolver(configure=False)
     try:
         with path.open(errors="replace") as lines:
-            resolver.read_resolv_conf(lines)  # pyright: ignore[reportUnknownMemberType]
-    except (OSError, dns.exception.DNSException, ValueError):  # there is none, or it names no server
+            usable = StringIO("".join(filter(_is_usable, lines)))
+        resolver.read_resolv_conf(usable)  # pyright: ignore[reportUnknownMemberType]
+    except (OSError, dns.resolver.NoResolverConfiguration):  # there is none, or it names no server
         resolver.nameservers = NO_SERVER_NAMED
     resolver.nameservers = [_Server(str(each), port) for each in resolver.nameservers]
     resolver.timeout, resolver.lifetime = TRY_SECONDS, LOOKUP_SECONDS
     return resolver
+
+
+def _is_usable(line: str) -> bool:
+    """Whether a line of resolv.conf says something that applies here. The resolver would refuse the whole file for a
+    server that is no address or a suffix that is no name; the system's skips such a line."""
+    match line.split():
+        case ["nameserver", server, *_]:
+            return dns.inet.is_address(server)
+        case ["options", *_]:
+            return True
+        case _:
+            return False

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from node.callbacks.public_addresses import is_public
+from node.common.addresses import unmapped
 from node.config.values import Address, Network
 
 MAX_URL = 2048  # characters
@@ -82,7 +83,7 @@ class TargetPolicy(msgspec.Struct, frozen=True):
 
     def allows(self, address: Address) -> bool:
         """Whether an address may be connected to."""
-        plain = address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+        plain = unmapped(address)
         return (self.allow_private or is_public(address)) and not any(plain in network for network in self.refused)
 
 

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import structlog
 
+from node.common.addresses import unmapped
 from node.config.values import UNIX_PEER, Address, Proxies
 from node.share.site import CLIENT_BITS
 from node.web.http import Header, Scope
@@ -132,12 +133,9 @@ def client_named(name: str) -> str:
 
 def _parse(name: str) -> Address | None:
     try:
-        address = ip_address(_without_port(name))
+        return unmapped(ip_address(_without_port(name)))
     except ValueError:
         return None
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
 
 
 def _without_port(name: str) -> str:

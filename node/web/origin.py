@@ -9,6 +9,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from node.common.addresses import unmapped
 from node.config import Settings
 from node.web.http import Header, Request
 
@@ -97,7 +98,7 @@ def _is_for_this_machine(settings: Settings) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by name or address."""
-    return host in LOOPBACK or (is_address(host) and ip_address(host).is_loopback)
+    return host in LOOPBACK or (is_address(host) and unmapped(ip_address(host)).is_loopback)
 
 
 def is_address(host: str) -> bool:

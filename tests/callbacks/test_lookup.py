@@ -216,7 +216,7 @@ async def test_a_name_is_never_looked_up_in_the_search_list_of_this_machine(tmp_
 async def test_resolv_conf_is_read_again_when_it_changes(tmp_path: Path) -> None:
     async with DnsServer({"hooks.example": [f"60 A {V4}"]}) as server:
         lookup = server.lookup(tmp_path)
-        (tmp_path / "resolv.conf").write_bytes(b"# caf\xe9, in Latin-1\nnameserver 127.0.0.2\n")
+        (tmp_path / "resolv.conf").write_bytes(b"# caf\xe9\nnameserver rubbish\nsearch a..b\nnameserver 127.0.0.2\n")
         with pytest.raises(NotResolved):
             await lookup("hooks.example")
         (tmp_path / "resolv.conf").write_text("# there again\nnameserver 127.0.0.1\n")

@@ -141,7 +141,9 @@ async def test_its_own_pages_may_call_under_any_of_its_addresses(empty_redis: Re
             assert (await node.client.get("/api/v1/board", headers=headers)).status_code == status
 
 
-@pytest.mark.parametrize("base_url", ["", "http://localhost:8000", "http://127.0.0.2:8000"])
+@pytest.mark.parametrize(
+    "base_url", ["", "http://localhost:8000", "http://127.0.0.2:8000", "http://[::ffff:127.0.0.1]:8000"]
+)
 async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_by_default(
     empty_redis: RedisServer | Cluster, base_url: str
 ) -> None:
