@@ -19,10 +19,9 @@ PEERS := .venv-bench
 SWIFT := .venv-swift
 OPENAPI := .venv-openapi
 EXAMPLES := .venv-examples
-# Tests wait half of their time: three processes keep two cores busy, whatever the machine. Many of them start processes
+# Tests wait half of their time: four processes keep two cores busy, whatever the machine. Many of them start processes
 # themselves. One that hangs fails after a quarter of an hour, longer than any waits by itself, and shows where. Files are given
-# out in their order: by the number of their tests, those with a single long one would come last, and two processes wait for
-# the third.
+# out in their order: by the number of their tests, those with a single long one would come last, and the others wait for one.
 SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 # To compile all that is installed takes a minute, and most of it is never imported: what is, is compiled then.
