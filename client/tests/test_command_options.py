@@ -47,6 +47,7 @@ OPTIONS = {
 
 OTHERWISE = {
     Tasks.offer: {"require_proof"},  # always: the command shows the token that proves it
+    Tasks.list: {"offset", "since"},  # for programs that page or follow
     Messages.send: {"hello", "language"},  # only one value makes sense, or none
     Inboxes.send: {"address", "ciphertext"},  # named by --to; sealed by programs
     Artifacts.register: {"byte_size", "digest_sha256"},  # of the file
@@ -67,6 +68,7 @@ OTHERWISE = {
         ("task reject id reason", Tasks.reject),
         ("task cancel id", Tasks.cancel),
         ("task retry id", Tasks.retry),
+        ("task list", Tasks.list),
         ("task find query", Tasks.search),
         ("task work --exec cat", Tasks.claim_next),
         ("agents find query", Agents.search),
@@ -99,6 +101,27 @@ def test_a_contract_is_offered_with_all_that_it_may_have(
     again = shown(served, capsys, "task", "retry", offered["id"], "--token", offered["publisher_token"])
     assert again["status"] == "offered"
     assert shown(served, capsys, "task", "cancel", offered["id"], "--token", offered["publisher_token"])
+
+
+def test_contracts_are_listed_by_their_status_and_offers_by_skill_and_publisher(
+    served: NodeProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Relay(served.url) as relay:
+        ids = [relay.tasks.offer("orchard", f"Count the pears of row {row}", skills=["pears"])["id"] for row in (1, 2)]
+        other = relay.tasks.offer("orchard", "Count the quinces of row 1", skills=["quinces"])["id"]
+
+    def listed(*words: str) -> list[str]:
+        assert main(["task", "list", *words, "--node", served.url]) == 0
+        return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+
+    assert listed("--skill", "pears") == ids[::-1]
+    assert listed("--publisher", "orchard") == [other, *ids[::-1]]
+    assert listed("--publisher", "orchard", "--limit", "1") == [other]
+    with Relay(served.url) as relay:
+        claimed = relay.tasks.claim(other, "counter")
+        relay.tasks.complete(other, claimed["claim_token"])
+    assert listed("--status", "completed")[0] == other
+    assert other not in listed()
 
 
 def test_what_became_of_a_message_is_told_to_whoever_has_its_receipt_token(

@@ -4,7 +4,7 @@ import asyncio
 import json
 from argparse import ArgumentParser, Namespace
 from signal import SIGINT
-from typing import Any
+from typing import Any, get_args
 
 from relay_client.client import AsyncRelay
 from relay_client.command.output import note, nothing_found, show
@@ -50,6 +50,11 @@ def add(commands: Commands) -> None:
     _as_publisher(reject).add_argument("reason", help="what the worker is to change")
     _as_publisher(command(task, "cancel", _cancel, "cancel a contract"))
     _as_publisher(command(task, "retry", _retry, "give a failed contract another attempt"))
+    listed = command(task, "list", _list, "list contracts, the newest first")
+    listed.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="offered, if left out")
+    listed.add_argument("--limit", type=int, default=20)
+    listed.add_argument("--skill", help="offers that ask for it only")
+    listed.add_argument("--publisher", metavar="NAME", help="offers of this one only")
     find = command(task, "find", _find, "find offered contracts by what they ask for")
     find.add_argument("query", help="in your own words")
     find.add_argument("--limit", type=int, default=5)
@@ -148,6 +153,13 @@ def _retry(given: Namespace) -> None:
     with connected(given) as relay:
         task = relay.tasks.retry(given.id, given.token)
     show(given, task, task["status"])
+
+
+def _list(given: Namespace) -> None:
+    with connected(given) as relay:
+        page = relay.tasks.list(given.status, limit=given.limit, skill=given.skill, publisher_id=given.publisher)
+    for each in page["tasks"]:
+        show(given, each, f"{each['id']}  {each['title']} ({each['publisher_id']})")
 
 
 def _find(given: Namespace) -> None:
