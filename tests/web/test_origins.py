@@ -109,6 +109,14 @@ async def test_an_origin_is_listed_as_a_whole(empty_redis: RedisServer | Cluster
         assert (response.status_code, cors(response)) == (403, [])
 
 
+async def test_a_page_without_a_host_is_told_so(empty_redis: RedisServer | Cluster) -> None:
+    async with reached_by(empty_redis, "none") as node:
+        request = node.client.build_request("GET", "/api/v1/board", headers=FOREIGN)
+        del request.headers["host"]
+        response = await node.client.send(request)
+        assert (response.status_code, response.headers["x-error-code"]) == (400, "host.invalid")
+
+
 async def test_its_documents_do_not_promise_what_is_refused(empty_redis: RedisServer | Cluster) -> None:
     async with reached_by(empty_redis, "none") as node:
         text = (await node.client.get("/llms-full.txt")).text
