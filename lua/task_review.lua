@@ -14,7 +14,7 @@
 -- ARGV[5] proven   1 = the publisher_token was shown
 -- ARGV[6] signer   thumbprint of the request's key; empty = not signed
 -- ARGV[7] reason   of a rejection; empty = accepted
--- Returns {'completed'|'rejected'|'replayed', now, {name, value, ...}}
+-- Returns {'reviewed'|'replayed', now, {name, value, ...}}
 --       | {'refused', 'task.unknown'|'task.publisher'|'idempotency.conflict'|'task.state'|'signature.replayed', status}
 -- Slot    partition of the id
 -- include now
@@ -59,4 +59,4 @@ if status == 'submitted' then
   plan(task, leases, id)
 end
 remember(idem, digest, idem_ttl, id)
-return {reason == '' and 'completed' or 'rejected', at, redis.call('HGETALL', task)}
+return {'reviewed', at, redis.call('HGETALL', task)}

@@ -11,7 +11,7 @@ local function announce_task(task, events, id, what, status, client)
   local number, kept = string.match(changes or '0', '^(%d+)(.*)$')
   kept = kept .. ' ' .. what .. '@' .. now()
   local _, count = string.gsub(kept, ' ', '')
-  if count > 16 then kept = string.gsub(kept, '^ [^ ]+', '', 1) end
+  if count > 16 then kept = string.gsub(kept, '^ [^ ]+', '') end
   redis.call('HSET', task, 'changes', number + 1 .. kept)
   announce(events, 'task.' .. what, id, 'status', status, 'attempt', attempt, 'assignee_id', assignee or '',
     'callback', callback or '', unpack(client and {'client', client} or {}))

@@ -15,7 +15,7 @@ local function end_attempt(task, events, id, at, outcome, reason, retryable)
     .. (reason ~= '' and ',"reason":' .. reason or '') .. '}'
   attempts = attempts and attempts .. '\n' .. entry or entry
   local _, breaks = string.gsub(attempts, '\n', '')
-  if breaks >= 10 then attempts = string.gsub(attempts, '^[^\n]*\n', '', 1) end
+  if breaks >= 10 then attempts = string.gsub(attempts, '^[^\n]*\n', '') end
   redis.call('HSET', task, 'failures', failures, 'attempts', attempts, 'more', 1)
 
   if not retryable or failures >= tonumber(most or 1) then

@@ -10,7 +10,6 @@ local function lapse(task, events, id, at)
   local kind, status, ends, opens, review, deadline, most = unpack(redis.call('HMGET', task,
     'kind', 'status', 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline', 'max_attempts'))
   if kind ~= 'contract' then return nil end
-  if not (ends or opens or review or deadline) then return status end
   ends, opens, review, deadline =
     ends and tonumber(ends), opens and tonumber(opens), review and tonumber(review), deadline and tonumber(deadline)
 

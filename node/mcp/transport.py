@@ -42,7 +42,7 @@ def cors_of(origins: OriginPolicy, request: Request) -> tuple[Header, ...]:
     Every MCP server must validate the Origin, and answer 403 to one that may not call (MCP 2025-11-25, transports).
     """
     origin = request.first_headers.get(b"origin")
-    if code := origins.judge(request.first_headers[b"host"], origin or None):
+    if code := origins.judge(request.first_headers[b"host"], origin):
         raise Refused(code)
     return ((b"access-control-allow-origin", origin), *CORS) if origin else ()
 

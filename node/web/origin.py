@@ -62,7 +62,7 @@ class OriginPolicy:
         host, origin = named.get(b"host"), named.get(b"origin")
         if host is None or not (origin or self._checks_every_host or b"accept-language" in named):
             return ""
-        return self.judge(host, origin or None)
+        return self.judge(host, origin)
 
     def headers(self, request: Request) -> tuple[Header, ...]:
         """The CORS headers of an answer of a node that is not open."""
@@ -77,7 +77,7 @@ class OriginPolicy:
         # DNS rebinding needs a name: an IP address cannot be made to point to this machine.
         if requested not in self._own and not is_address(requested):
             return "host.foreign"
-        if origin is None or origin in self._listed:
+        if not origin or origin in self._listed:
             return ""
         page = host_of(origin.decode("latin-1"))
         return "" if page in self._own or page == requested else "origin.refused"

@@ -35,6 +35,8 @@ async def test_one_address_may_have_32_messages_in_an_inbox_and_others_go_on(nod
     full = await node.client.post(path_of(inbox, "/messages"), json={"body": "One more"})
     assert refused(full) == (429, "inbox.full")
     assert 500 < int(full.headers["retry-after"]) <= 600 - 31  # when the first of its own expires
+    assert len((await read(node, inbox, limit=100))["messages"]) == 32  # which frees no place
+    assert refused(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"})) == (429, "inbox.full")
     other = node.client_at("203.0.113.8")
     await sent(node, inbox, other)
     path = path_of(inbox, f"/messages/{messages[5]['id']}")

@@ -30,7 +30,7 @@ from tests.inbox.calls import (
 )
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import WOKEN
+from tests.support.servers import WOKEN, Cluster, RedisServer
 
 LONG = "It makes one page of a long report. " * 25
 SECRET_KEY = "an-idempotency-key-of-32-characters"
@@ -285,6 +285,21 @@ async def test_who_looks_at_callbacks_has_not_read_the_inbox(node: NodeUnderTest
     assert await node.store.command("HGET", key, "seen") == b"1"
     await read(node, inbox)
     assert await node.store.command("HGET", key, "seen") != b"1"
+
+
+async def test_a_poll_that_brings_nothing_new_writes_nothing(
+    node: NodeUnderTest, empty_redis: RedisServer | Cluster
+) -> None:
+    """Owners may poll as often as they like: it is neither limited nor charged."""
+    inbox = await opened(node)
+    steps: list[int] = []
+    for is_new in (True, True, False):
+        if is_new:
+            await sent(node, inbox)
+        before = empty_redis.info("commandstats")["cmdstat_evalsha"]["calls"]
+        await read(node, inbox)
+        steps.append(empty_redis.info("commandstats")["cmdstat_evalsha"]["calls"] - before)
+    assert steps[2] < steps[1]  # no message was marked as read
 
 
 async def test_an_inbox_stays_while_its_owner_reads(node: NodeUnderTest) -> None:

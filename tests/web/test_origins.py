@@ -109,6 +109,14 @@ async def test_an_origin_is_listed_as_a_whole(empty_redis: RedisServer | Cluster
         assert (response.status_code, cors(response)) == (403, [])
 
 
+async def test_a_page_without_a_host_is_told_so(empty_redis: RedisServer | Cluster) -> None:
+    async with reached_by(empty_redis, "none") as node:
+        request = node.client.build_request("GET", "/api/v1/board", headers=FOREIGN)
+        del request.headers["host"]
+        response = await node.client.send(request)
+        assert (response.status_code, response.headers["x-error-code"]) == (400, "host.invalid")
+
+
 async def test_its_documents_do_not_promise_what_is_refused(empty_redis: RedisServer | Cluster) -> None:
     async with reached_by(empty_redis, "none") as node:
         text = (await node.client.get("/llms-full.txt")).text
@@ -159,7 +167,8 @@ async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_
         for path in ("/api/v1/board", "/board"):
             assert (await node.client.get(path, headers=page)).status_code == 421
         here = {"host": "localhost:8000", "accept-language": "en"}
-        assert (await node.client.get("/board", headers=here)).status_code == 200
+        for headers in (here, here | {"origin": ""}):
+            assert (await node.client.get("/board", headers=headers)).status_code == 200
         # Somebody may have put a proxy in front without telling the node.
         assert (await node.client.get("/api/v1/board", headers={"host": "relay.example"})).status_code == 200
 
