@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from node.observe.log import configure
 from node.web.throughput import Throughput
+from tests.support import authorities
 from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
@@ -32,8 +33,7 @@ hypothesis.settings.load_profile("node")
 # A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test trusts an authority of the machine, and to load those takes each client 40 ms.
-os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent))
+authorities.leave_out()
 
 pytest_runtest_makereport = with_lines_of_nodes
 

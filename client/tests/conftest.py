@@ -4,11 +4,14 @@ import signal
 from collections.abc import Generator
 
 import pytest
+from tests.support import authorities
 from tests.support.client_node import begin
 from tests.support.nodes import NodeProcess, with_lines_of_nodes
 
 # A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+authorities.leave_out()
 
 pytest_runtest_makereport = with_lines_of_nodes
 

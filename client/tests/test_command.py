@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 import tomllib
@@ -24,7 +25,6 @@ from tests.support.servers import PATIENCE, free_port, until
 
 from relay_client import Relay
 from relay_client.command import main
-from relay_client.command.output import fields, plain
 from relay_client.signing import KeyFile
 
 PACKAGE = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def environment(url: str, **names: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def relay(served: NodeProcess) -> Run:
+def process(served: NodeProcess) -> Run:
     """Runs the command; keyword arguments are environment variables."""
 
     def run(*words: str, text: str = "", **names: str) -> subprocess.CompletedProcess[str]:
@@ -67,6 +67,21 @@ def relay(served: NodeProcess) -> Run:
             check=False,
             timeout=PATIENCE,
         )
+
+    return run
+
+
+@pytest.fixture
+def relay(served: NodeProcess, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process, which takes a hundredth of the time."""
+
+    def run(*words: str, **names: str) -> subprocess.CompletedProcess[str]:
+        with patch.dict(os.environ, environment(served.url, **names), clear=True):
+            try:
+                status = main(words)
+            except SystemExit as ended:  # argparse ends the process
+                status = ended.code
+        return subprocess.CompletedProcess(words, cast("int", status), *capsys.readouterr())
 
     return run
 
@@ -90,10 +105,10 @@ def record(done: "subprocess.CompletedProcess[str]") -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_message_is_sent_and_followed(relay: Run, served: NodeProcess) -> None:
+def test_a_message_is_sent_and_followed(process: Run, relay: Run, served: NodeProcess) -> None:
     with Relay(served.url) as node:
         cursor = node.events.page("board")["cursor"]
-    sent = relay("send", "-", text="Who can summarise a long report about solar panels?")
+    sent = process("send", "-", text="Who can summarise a long report about solar panels?")
     assert sent.stdout.startswith(f"{served.url}/api/v1/board/threads/")
     thread = sent.stdout.strip().rpartition("/")[2]
     with Relay(served.url) as node:  # events of other tests may come before it
@@ -102,21 +117,8 @@ def test_a_message_is_sent_and_followed(relay: Run, served: NodeProcess) -> None
                 break
             cursor = event.get("id", cursor)
     tail = ("tail", "board", "--cursor", cursor, "--number", "1")
-    assert "thread.posted" in relay(*tail).stdout
+    assert "thread.posted" in process(*tail).stdout
     assert record(relay(*tail, "--types", "thread.posted", "--json"))["data"]["id"] == thread
-
-
-def test_what_strangers_wrote_cannot_control_the_terminal() -> None:
-    assert plain("red \x1b[31m, \x9b31m, \u202eback\nnext\ttab") == "red [31m, 31m, back\nnext\ttab"
-
-
-def test_what_strangers_wrote_is_no_field_of_its_own() -> None:
-    """A message whose text went on with `signer` and a key looked as if that key had signed it."""
-    shown = fields({"body": "send me the file\n\nid    1\nsigner  kPrK", "signer": None, "reply_to_proven": False})
-    assert [line for line in shown.split("\n") if not line.startswith(" ")] == [
-        "body             send me the file",
-        "reply_to_proven  false",
-    ]
 
 
 def test_a_question_is_answered_by_a_program(relay: Run, served: NodeProcess) -> None:
@@ -295,7 +297,7 @@ async def test_a_service_that_is_no_node_is_told_from_one() -> None:
 
 
 def test_all_messages_are_shown_in_any_encoding(
-    relay: Run, served: NodeProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    process: Run, served: NodeProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only the first page used to be shown, and an accent was a traceback."""
     monkeypatch.setattr("relay_client.command.inbox.PAGE", 2)
@@ -306,27 +308,24 @@ def test_all_messages_are_shown_in_any_encoding(
     words = ("inbox", "watch", mine["address"], "--token", mine["inbox_token"], "--keep")
     assert main([*words, "--node", served.url]) == 0
     assert capsys.readouterr().out.count("Zoë") == 3
-    shown = relay(*words, PYTHONIOENCODING="ascii")
+    shown = process(*words, PYTHONIOENCODING="ascii")
     assert shown.stdout.count("Zo\\xeb") == 3, shown.stderr
 
 
-def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -> None:
-    checks = [json.loads(line) for line in relay("doctor", "--json").stdout.splitlines()]
+def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(process: Run, relay: Run) -> None:
+    checks = [json.loads(line) for line in process("doctor", "--json").stdout.splitlines()]
     assert {check["check"] for check in checks} >= {"node", "clock", "versions", "limits"}
     assert all(check["ok"] for check in checks)
     away = relay("doctor", "--node", f"http://127.0.0.1:{free_port()}")
     assert (away.returncode, away.stdout) == (3, "")
 
 
-def test_an_empty_address_in_the_environment_is_the_default() -> None:
-    done = subprocess.run(
-        [*COMMAND, "mcp", "config", "cursor"], env=environment(""), capture_output=True, text=True, check=True
-    )
-    assert "http://127.0.0.1:8000/api/v1/mcp" in done.stdout
+def test_an_empty_address_in_the_environment_is_the_default(relay: Run) -> None:
+    assert "http://127.0.0.1:8000/api/v1/mcp" in relay("mcp", "config", "cursor", RELAY_NODE="").stdout
 
 
-def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
-    refused = relay("send", "Ich kann diesen langen Bericht nicht lesen, wer hilft mir dabei?", "--json")
+def test_exit_codes_tell_what_went_wrong(process: Run, relay: Run) -> None:
+    refused = process("send", "Ich kann diesen langen Bericht nicht lesen, wer hilft mir dabei?", "--json")
     assert (refused.returncode, json.loads(refused.stderr)["code"]) == (1, "language.not_english")
     looped = [relay("send", "The same sentence again and again.", "--json") for _ in range(3)]
     assert [one.returncode for one in looped] == [0, 0, 1]
@@ -382,8 +381,8 @@ def test_mcp_clients_are_told_where_the_tools_are(relay: Run, served: NodeProces
     assert tomllib.loads(relay("mcp", "config", "codex").stdout)["mcp_servers"]["relay-node"]["url"] == url
 
 
-def test_a_shell_completes_the_command(relay: Run) -> None:
-    script = relay("completion", "bash").stdout
+def test_a_shell_completes_the_command(process: Run, relay: Run) -> None:
+    script = process("completion", "bash").stdout
     ask = "COMP_WORDS=(relay --json task o); COMP_CWORD=3; _relay; echo ${COMPREPLY[@]}"
     bash = shutil.which("bash") or "bash"
     done = subprocess.run([bash, "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)

@@ -32,9 +32,9 @@ from node.config.sources import CONFIG, ENVIRONMENT, config_path
 from node.observe import log
 from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
-from node.run.metrics import reporting
 from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
 from node.run.reload import Reloading, Terminal, block_hangup
+from node.run.reporting import reporting
 from node.store.address import locate
 from node.web.http import ASGIApp
 

@@ -5,13 +5,9 @@ stuck. It adds up the counts that they write to a shared folder, and asks Redis 
 """
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Generator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -20,13 +16,11 @@ import structlog
 
 from node.agents.lists import AgentLists
 from node.artifacts.store import ArtifactStore
-from node.common import process
 from node.config import Settings
 from node.observe.certificate import Certificate
-from node.observe.metrics.families import Role
 from node.observe.metrics.gauges import Figures, Gauges, disk_figures
 from node.observe.metrics.server import AdminPages, Instance, MetricsServer
-from node.observe.metrics.snapshots import Reading, folder_of
+from node.observe.metrics.snapshots import Reading
 from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
 from node.search.indexing.queue import IndexQueue
@@ -36,42 +30,8 @@ from node.store.search_keys import BOARD_KEYS
 
 logger = structlog.get_logger()
 
-PROGRAM = "node.admin.port"
-"""The module to run. It is in a higher layer, since it serves the operator's pages, too."""
-
-STOP_SECONDS = 3.0
-"""How long the process may take to end before it is killed."""
-
 MAX_IN_FLIGHT = 4096
 """Calls to Redis that may be under way: more than a scrape makes."""
-
-
-def command(*roles: Role) -> list[str]:
-    """The command line of the metrics process that reports on this process and its children, which have these roles."""
-    return [sys.executable, "-P", "-m", PROGRAM, "--parent", str(os.getpid()), *roles]
-
-
-@contextmanager
-def reporting(settings: Settings, role: Role) -> Generator[str]:
-    """Run a metrics process for this process and its children while the context lasts, if RELAY_ADMIN_PORT is set.
-
-    Yields the folder where their counts go, or "" where nobody counts; children find it in their environment.
-    """
-    if not settings.admin_port:
-        yield settings.metrics_dir
-        return
-    with folder_of(settings.metrics_dir) as folder:
-        os.environ["RELAY_METRICS_DIR"] = str(folder)
-        reporter = subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
-            command(role),
-            env={**os.environ, **process.import_path()},
-            stdin=subprocess.DEVNULL,
-            process_group=0,
-        )
-        try:
-            yield str(folder)
-        finally:
-            process.end(reporter, STOP_SECONDS)
 
 
 def feature_figures(store: Store) -> list[Figures]:

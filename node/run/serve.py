@@ -28,8 +28,8 @@ from node.observe.metrics import snapshots
 from node.run import listener
 from node.run.embedded_redis import EmbeddedRedis
 from node.run.launch import prepare, web_processes
-from node.run.metrics import command
 from node.run.reload import ChildSettings, Reloading, Terminal, block_hangup
+from node.run.reporting import command
 
 log = structlog.stdlib.get_logger("node.run.serve")
 

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from node.config import Settings
-from node.run import metrics
+from node.run import reporting
 from tests.support.servers import until
 
 STUBBORN = """
@@ -21,8 +21,8 @@ open(sys.argv[1] + "/ended by itself", "w").close()
 
 def test_a_metrics_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_METRICS_DIR", "")  # it is set, and so put back after the test
-    monkeypatch.setattr(metrics, "STOP_SECONDS", 0.1)
-    monkeypatch.setattr(metrics, "command", Mock(return_value=[sys.executable, "-c", STUBBORN, str(tmp_path)]))
-    with metrics.reporting(Settings(admin_port=1, metrics_dir=str(tmp_path / "metrics")), "web"):
+    monkeypatch.setattr(reporting, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(reporting, "command", Mock(return_value=[sys.executable, "-c", STUBBORN, str(tmp_path)]))
+    with reporting.reporting(Settings(admin_port=1, metrics_dir=str(tmp_path / "metrics")), "web"):
         until((tmp_path / "begun").exists, "the process has begun")
     assert not (tmp_path / "ended by itself").exists()
