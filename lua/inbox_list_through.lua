@@ -11,9 +11,8 @@
 local epoch = redis.call('HGET', inbox, 'epoch')
 if not epoch then return {'gone'} end
 if proof ~= '*' and proof ~= epoch then return {'token'} end
-local messages, found = held(ends, now()), {'ids'}
-table.sort(messages, function(one, other) return one.seq < other.seq end)
-for _, message in ipairs(messages) do
+local found = {'ids'}
+for _, message in ipairs(held(ends, now())) do
   if message.seq <= tonumber(through) then table.insert(found, message.id) end
 end
 return found

@@ -115,13 +115,15 @@ async def test_what_happens_during_a_later_attempt_is_told_from_its_first(
     node: NodeUnderTest, queue: CallbackQueue, ending: Ending
 ) -> None:
     await enqueue(queue, "msg_1", 1)
+    await queue.settle(await taken(queue), "postpone", 1000)
+    await make_due(node)
     await queue.settle(msgspec.structs.replace(await taken(queue), misses=1), "retry", 0, "answered 404")
     second = await taken(queue)
-    assert (second.attempt, second.misses) == (1, 1)
+    assert (second.attempt, second.misses, second.waited) == (1, 1, 1000)
     await enqueue(queue, "msg_2", 2)
     await queue.settle(second, ending, 0, "answered 410")
     third = await taken(queue)
-    assert (third.id, third.attempt, third.misses) == ("msg_2", 0, 0)
+    assert (third.id, third.attempt, third.misses, third.waited) == ("msg_2", 0, 0, 0)
     assert await node.store.command("HGET", keys.callback(HOME, NAME), "reason") is None
 
 
