@@ -18,7 +18,7 @@ from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
 from node.search.model import SUGGESTED_THRESHOLD, FoundEntities, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import pieces, seq_and_piece
-from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
+from node.search.ranking import CANDIDATES, RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
@@ -134,13 +134,17 @@ class Search:
             entity_ids = [match.entity_id for match in ranked.matches]
             return await asyncio.gather(self._found(ranked, query, work), read(entity_ids))
 
-    async def ranked(self, query: SearchQuery, client: str, charge: Charge) -> list[str]:
+    async def ranked(
+        self, query: SearchQuery, client: str, charge: Charge, among: Sequence[str] | None = None
+    ) -> list[str]:
         """Ids of the entities that reach the threshold, best first, without their texts; some may not be open any more.
 
-        Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
+        If `among` is given, no others than its first CANDIDATES are looked at. Raises Invalid, Refused
+        `limit.waiting`, StoreUnavailable.
         """
         async with self._work(query, client, charge) as work:
-            ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), work)
+            among = among if among is None else among[:CANDIDATES]
+            ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold, among), work)
             return [match.entity_id for match in ranked.matches]
 
     def own_terms(self, title: str, body: str) -> OwnTerms:
