@@ -25,11 +25,7 @@ if status == 'closed' then
 else
   redis.call('HDEL', thread, 'closed_at')
 end
-if was == 'hidden' then
-  redis.call('HSET', thread, 'was', status)
-  return {'closed'}
-end
-redis.call('HSET', thread, 'status', status)
+redis.call('HSET', thread, was == 'hidden' and 'was' or 'status', status)
 announce(events, status == 'open' and 'thread.opened' or 'thread.closed', thread_id)
 redis.call('SPUBLISH', thread, status)
 return {'closed'}

@@ -7,7 +7,7 @@ local function hide_post(thread, events, id, seq)
     local was = redis.call('HGET', thread, 'status')
     if was == 'hidden' then return false end
     redis.call('HSET', thread, 'status', 'hidden', 'was', was)
-    announce(events, 'thread.closed', id)
+    announce(events, 'thread.hidden', id)
   else
     local hidden = redis.call('HGET', thread, 'hidden_replies') or ','
     if string.find(hidden, ',' .. seq .. ',', 1, true) then return false end

@@ -1,9 +1,10 @@
 """The lists of the directory over all partitions: projections of the entries, which a worker can make again."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from node.agents.model import LIVENESS, Liveness
+from node.agents.model import LIVE, LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
@@ -30,6 +31,11 @@ class AgentLists:
         """Ids of entries, newest first, and how many there are."""
         listed = keys.agents_with(liveness) if liveness else keys.AGENTS
         return await page_of(self._store, listed, limit, offset)
+
+    async def newest_live(self, most: int) -> list[str]:
+        """Ids of entries with a liveness of LIVE, the newest of each."""
+        pages = await asyncio.gather(*(self.newest(most // len(LIVE), 0, each) for each in LIVE))
+        return [agent_id for agent_ids, _ in pages for agent_id in agent_ids]
 
     async def project(self, agent_ids: Sequence[str]) -> None:
         """Put entries into the lists, and take those that have ended or are hidden off them."""

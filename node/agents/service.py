@@ -23,6 +23,7 @@ from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
 from node.search.model import SUGGESTED_THRESHOLD, SearchQuery
+from node.search.ranking import CANDIDATES
 from node.search.service import Charge, Search, lower_threshold
 from node.store import ids
 from node.store.errors import StoreUnavailable
@@ -34,7 +35,7 @@ BY_OPERATOR = "*"
 """In place of what proves an owner."""
 
 MAX_HITS = 50
-"""Hits that a search for live agents only looks through: all that a search may return."""
+"""Hits that a search for live agents only looks through at first: all that a search may return."""
 
 
 class Agents:
@@ -150,12 +151,26 @@ class Agents:
         return found
 
     async def _find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
+        found, looked_at = await self._hits(query, client, charge)
+        if query.live and len(found.hits) < query.limit and looked_at == MAX_HITS:
+            # Any number of matches that are not live would hide those that are.
+            live, _ = await self._hits(query, client, charge, await self._lists.newest_live(CANDIDATES))
+            known = {hit.agent_id for hit in found.hits}
+            found.hits += [hit for hit in live.hits if hit.agent_id not in known][: query.limit - len(known)]
+            found.incomplete = found.incomplete or live.incomplete
+        return found
+
+    async def _hits(
+        self, query: AgentSearchQuery, client: str, charge: Charge, among: Sequence[str] | None = None
+    ) -> tuple[AgentHits, int]:
+        """Hits, and how many matches were looked at for them."""
         wanted = SearchQuery(query.query, MAX_HITS if query.live else query.limit, query.threshold)
-        found, (rows, _) = await self._search.search_with(wanted, client, charge, self._store.readable)
+        found, (rows, _) = await self._search.search_with(wanted, client, charge, self._store.readable, among)
         agent_ids = [each.entity_id for each in found.entities]
-        hits = {each: rows[each] for each in agent_ids if each in rows}
-        agents = show_each(_shown(hits), self._agent_in)
-        return AgentHits.of(found, [agents.get(each) for each in agent_ids], query, lacks=len(hits) < len(agent_ids))
+        read = {each: rows[each] for each in agent_ids if each in rows}
+        agents = show_each(_shown(read), self._agent_in)
+        hits = AgentHits.of(found, [agents.get(each) for each in agent_ids], query, lacks=len(read) < len(agent_ids))
+        return hits, len(agent_ids)
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
         """Remove an entry for its owner.

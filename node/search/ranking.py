@@ -4,7 +4,7 @@ An engine finds candidates by meaning and by text, and says how near each is and
 score and rank that follow are decided here. Nothing here knows where candidates come from.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ class SearchRequest(msgspec.Struct, frozen=True):
     text: str
     limit: int
     threshold: float
+    among: Sequence[str] | None = None
+    """The only entities to be looked at, at most CANDIDATES; None = all."""
 
 
 class NearEntity(msgspec.Struct, frozen=True, order=True):
@@ -215,6 +217,15 @@ class Ranking:
                 if len(best) == request.limit:
                     break
         return best
+
+
+def ranked_among(
+    request: SearchRequest, near: Iterable[NearEntity], shares: Mapping[str, float], mode: SearchMode
+) -> RankedEntities:
+    """The answer if no others than these entities are looked at; of equals by text, the order is that of `shares`."""
+    found = sorted((entity for entity, share in shares.items() if share), key=shares.__getitem__, reverse=True)
+    text = TextMatches(dict.fromkeys(found, 0), {}, True)
+    return Ranking(sorted(near, reverse=True), text, shares).ranked(request, {}, (), mode)
 
 
 def _ordered(weights: Mapping[str, float]) -> list[str]:

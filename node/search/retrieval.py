@@ -21,6 +21,7 @@ from node.search.ranking import (
     SearchRequest,
     TextMatches,
     by_text,
+    ranked_among,
 )
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.search.work import SearchWork
@@ -59,6 +60,9 @@ class KnownMarks(NamedTuple):
     """The only entities of which a reply contains any of the terms; None if that is not known."""
 
 
+UNKNOWN_MARKS = KnownMarks({}, False, None)
+
+
 class EngineRetriever:
     """Asks the query engine, with the vector of the query if a worker provides one in time."""
 
@@ -70,6 +74,8 @@ class EngineRetriever:
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine has changed meanwhile."""
+        if request.among is not None:
+            return await self._find_among(request.among, request, work)
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(
             self._by_text(query), self._by_meaning(request.text, work)
@@ -81,6 +87,14 @@ class EngineRetriever:
             others, without_vectors = await self._read_missing(vector, ranking.missing(request))
         return ranking.ranked(request, others, without_vectors, "both" if vector else "text")
 
+    async def _find_among(self, entities: Sequence[str], request: SearchRequest, work: SearchWork) -> RankedEntities:
+        vector = await self._vector_of(request.text, work)
+        nearness, _ = await self._read_missing(vector, MissingFacts(entities, {}))
+        terms = TermCoverage(self._searched, self._keys, QueryTerms(request.text), UNKNOWN_MARKS, work)
+        async with work.reading():
+            shares = await terms.read(entities)
+        return ranked_among(request, nearness.values(), shares, "both" if vector else "text")
+
     async def _by_text(self, query: QueryTerms) -> tuple[TextMatches, KnownMarks]:
         if not query.terms:
             return by_text([], []), KnownMarks({}, True, ())
@@ -90,10 +104,7 @@ class EngineRetriever:
 
     async def _by_meaning(self, query: str, work: SearchWork) -> tuple[QueryVector | None, list[NearEntity]]:
         for _ in range(2):
-            try:
-                vector = await self._workers.vector_of(query, ids.site_name(work.client))
-            except StoreUnavailable:  # where workers are asked; the search Redis may well be there
-                break
+            vector = await self._vector_of(query, work)
             if vector is None:
                 break
             try:
@@ -101,6 +112,12 @@ class EngineRetriever:
             except CommandFailed:
                 self._workers.forget()  # another index version has taken its place
         return None, []
+
+    async def _vector_of(self, query: str, work: SearchWork) -> QueryVector | None:
+        try:
+            return await self._workers.vector_of(query, ids.site_name(work.client))
+        except StoreUnavailable:  # where workers are asked; the search Redis may well be there
+            return None
 
     async def _read_missing(
         self, vector: QueryVector | None, missing: MissingFacts
@@ -135,13 +152,13 @@ class WorkerMemoryRetriever:
         query = QueryTerms(request.text)
         if not query.terms:
             return RankedEntities([], "text")
-        entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        indexed = TermCoverage(self._searched, self._corpus.keys, query, KnownMarks({}, False, None), work)
+        entities = request.among
+        if entities is None:
+            entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
+        indexed = TermCoverage(self._searched, self._corpus.keys, query, UNKNOWN_MARKS, work)
         shares = await indexed.read(entities)
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, work)
-        found = [entity for entity in entities if shares.get(entity)]
-        found.sort(key=lambda entity: shares[entity], reverse=True)
-        return Ranking([], TextMatches(dict.fromkeys(found, OWN), {}, True), shares).ranked(request, {}, (), "text")
+        return ranked_among(request, (), shares, "text")
 
     async def _read_unindexed(
         self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], work: SearchWork

@@ -18,7 +18,7 @@ from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
 from node.search.model import SUGGESTED_THRESHOLD, FoundEntities, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import pieces, seq_and_piece
-from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
+from node.search.ranking import CANDIDATES, RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
@@ -126,21 +126,31 @@ class Search:
             return await self._found(await self._matching(query, work), query, work)
 
     async def search_with(
-        self, query: SearchQuery, client: str, charge: Charge, read: Callable[[Sequence[str]], Awaitable[T]]
+        self,
+        query: SearchQuery,
+        client: str,
+        charge: Charge,
+        read: Callable[[Sequence[str]], Awaitable[T]],
+        among: Sequence[str] | None = None,
     ) -> tuple[FoundEntities, T]:
-        """`search`, and what `read` has meanwhile read of the entities that may be among the hits."""
+        """`search`, and what `read` has meanwhile read of the entities that may be among the hits.
+
+        If `among` is given, no others than its first CANDIDATES are looked at.
+        """
         async with self._work(query, client, charge) as work:
-            ranked = await self._matching(query, work)
+            ranked = await self._matching(query, work, among)
             entity_ids = [match.entity_id for match in ranked.matches]
             return await asyncio.gather(self._found(ranked, query, work), read(entity_ids))
 
-    async def ranked(self, query: SearchQuery, client: str, charge: Charge) -> list[str]:
+    async def ranked(
+        self, query: SearchQuery, client: str, charge: Charge, among: Sequence[str] | None = None
+    ) -> list[str]:
         """Ids of the entities that reach the threshold, best first, without their texts; some may not be open any more.
 
-        Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
+        `among` as for `search_with`. Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
         async with self._work(query, client, charge) as work:
-            ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), work)
+            ranked = await self._matching(query, work, among, spare=0)
             return [match.entity_id for match in ranked.matches]
 
     def own_terms(self, title: str, body: str) -> OwnTerms:
@@ -174,9 +184,11 @@ class Search:
         finally:
             charge(work.characters)
 
-    async def _matching(self, query: SearchQuery, work: SearchWork) -> RankedEntities:
-        request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
-        return await self._store.find(request, work)
+    async def _matching(
+        self, query: SearchQuery, work: SearchWork, among: Sequence[str] | None = None, spare: int = SPARE_MATCHES
+    ) -> RankedEntities:
+        only = None if among is None else among[:CANDIDATES]
+        return await self._store.find(SearchRequest(query.query, query.limit + spare, query.threshold, only), work)
 
     async def _found(self, ranked: RankedEntities, query: SearchQuery, work: SearchWork) -> FoundEntities:
         async with work.reading():

@@ -169,8 +169,33 @@ async def test_workers_are_told_once_what_was_hidden_and_shown(node: NodeUnderTe
         for action in ("hide", "hide", "unhide", "unhide"):
             assert (await admin("threads", action, target)).status == 0
     await admin("threads", "purge", thread)
-    changes = [b"reply.hidden", b"reply.shown", b"thread.closed", b"thread.opened", b"thread.purged"]
+    changes = [b"reply.hidden", b"reply.shown", b"thread.hidden", b"thread.opened", b"thread.purged"]
     assert (await told())[before:] == changes
+
+
+async def test_of_a_thread_that_was_hidden_and_is_shown_again_nobody_is_told_that_it_was_closed(
+    node: NodeUnderTest, admin: Admin
+) -> None:
+    """Whoever read the events of the board after that was told `thread.closed`, of an open thread."""
+    thread, closed = await posted(node), await posted(node)
+    await admin("threads", "hide", thread, closed)
+    await admin("threads", "close", closed)
+    await admin("threads", "unhide", thread, closed)
+    later = await posted(node)
+    told: list[tuple[str, str]] = []
+
+    async def both_are_told() -> bool:
+        events = await node.client.get("/api/v1/events", params={"topic": "board", "cursor": "earliest"})
+        told[:] = [
+            (each["type"], each["data"].get("thread_id", each["data"]["id"])) for each in events.json()["events"]
+        ]
+        return len([each for _, each in told if each == later]) == 3
+
+    async with node.worker():
+        await until(both_are_told)
+    posts = ["thread.posted", "reply.added", "reply.added"]
+    assert [kind for kind, each in told if each == thread] == posts
+    assert [kind for kind, each in told if each == closed] == [*posts, "thread.closed"]
 
 
 async def test_what_is_hidden_is_not_found_and_what_is_shown_again_is(node: NodeUnderTest, admin: Admin) -> None:

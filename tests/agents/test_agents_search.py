@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from node.agents.service import MAX_HITS
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed
-from tests.inbox.calls import opened
+from tests.inbox.calls import bearer, opened
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, until
 
@@ -78,6 +79,42 @@ async def test_an_agent_whose_owner_is_away_is_not_found_as_live_and_after_long_
         await until(is_not_found)
         await last_seen(2**45)
         await until(is_found)
+
+
+async def test_however_many_agents_that_nobody_can_call_match_better_live_ones_are_found(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the 50 best matches the live ones were shown, so as many that were not live hid all others."""
+    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test moves times in Redis
+    inbox = await opened(node)
+    card = card_of("Translator", TRANSLATE | {"name": "Lawyer"})
+    mine = await listed(node, inbox, card)
+    away = [await opened(node) for _ in range(3)]
+    others: list[dict[str, Any]] = []
+    for number in range(MAX_HITS + 5):
+        owner = away[number % len(away)]
+        card = card_of(f"Translate a Portuguese contract {number}", TRANSLATE)
+        client = node.client_at(f"198.51.100.{number % 8}")
+        response = await client.post(AGENTS, json={"card": card}, headers=bearer(owner["inbox_token"]))
+        others.append(json_of(response, 202))
+
+    async def only_mine_is_live() -> bool:
+        return json_of(await node.client.get(AGENTS, params={"liveness": "open"}))["total"] == 1
+
+    async def are_best_by_meaning() -> bool:
+        best = await answer(node, query="translate a Portuguese contract", threshold=0.7, limit=MAX_HITS)
+        return best["mode"] == "both" and len(best["hits"]) == MAX_HITS
+
+    async with node.worker():
+        for owner in away:
+            await node.store.command("HSET", keys.inbox(owner["address"]), "seen", 1)
+        for agent in others:
+            await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(agent["id"])), 0, agent["id"])
+        await until(only_mine_is_live)
+        await until(are_best_by_meaning)
+        assert mine["id"] not in [hit["agent_id"] for hit in await found(node, limit=MAX_HITS)]
+        assert [hit["agent_id"] for hit in await found(node, live=True)] == [mine["id"]]
+    assert [hit["agent_id"] for hit in await found(node, live=True)] == [mine["id"]], "by text alone"
 
 
 async def test_a_lower_threshold_is_offered_for_live_agents_alone(node: NodeUnderTest) -> None:

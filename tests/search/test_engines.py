@@ -8,8 +8,11 @@ import pytest_asyncio
 
 from node.embedding.model import Model
 from node.search.model import Hit
+from node.search.ranking import SearchRequest
+from node.search.work import SearchWork
+from node.share.fair_semaphore import FairSemaphore
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, THREADS
-from tests.search.searching import ANYTHING, SearchableBoard, searchable
+from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable
 from tests.support.servers import RedisServer
 
 QUERIES = [query.text for query in (*PARAPHRASES, *EXACT, *NOTHING)]
@@ -30,6 +33,14 @@ class LabelledBoard:
         found = await self.board.find(query, threshold, len(THREADS))
         assert found.mode == "both"
         return [msgspec.structs.replace(hit, thread_id=self.names[hit.thread_id], url="") for hit in found.hits]
+
+    async def ranked_among(self, query: str, among: list[str]) -> dict[str, float]:
+        """The scores of those of these threads that match at all."""
+        entities = [entity for entity, key in self.names.items() if key in among]
+        request = SearchRequest(query, len(THREADS), ANYTHING, entities)
+        ranked = await self.board.searched.find(request, SearchWork(CLIENT, FairSemaphore(1)))
+        assert ranked.mode == "both"
+        return {self.names[each.entity_id]: each.score for each in ranked.matches}
 
 
 @pytest_asyncio.fixture
@@ -56,6 +67,17 @@ async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[LabelledBo
             assert [(hit.thread_id, hit.mode, hit.snippet) for hit in one[:3]] == [
                 (hit.thread_id, hit.mode, hit.snippet) for hit in other[:3]
             ], query
+
+
+async def test_the_engines_agree_on_the_matches_among_some_entities(both: tuple[LabelledBoard, LabelledBoard]) -> None:
+    """They have the scores that they have among all."""
+    among = sorted(THREADS)[::3]
+    for query in QUERIES:
+        one, other = [await board.ranked_among(query, among) for board in both]
+        assert one == pytest.approx(other, abs=1e-4), query
+        whole = scores(await both[0].found(query, ANYTHING))
+        assert one == pytest.approx({key: whole[key] for key in among}, abs=1e-4), query
+    assert await both[0].ranked_among(QUERIES[0], []) == {}
 
 
 def scores(hits: list[Hit]) -> dict[str, float]:

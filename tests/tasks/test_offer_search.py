@@ -10,7 +10,7 @@ import pytest
 from node.store import keys
 from node.store.ids import new_id
 from node.tasks.offers.feed import Offer
-from node.tasks.offers.search import OfferSearch, SearchThrottle
+from node.tasks.offers.search import MAX_HITS, OfferSearch, SearchThrottle
 from tests.support.answers import json_of, refused
 from tests.support.models import embedded_texts
 from tests.support.node_under_test import NodeUnderTest, until
@@ -167,6 +167,32 @@ async def test_a_match_must_fit_the_worker_too_and_a_key_gets_it_again(node: Nod
     assert first.json()["id"] == mine["id"]
     assert first.json() == second.json()
     assert (await claim_next(node, query="Portuguese pages", threshold=0.3)).status_code == 204
+
+
+async def test_however_many_better_matches_fit_nobody_a_worker_gets_what_fits(node: NodeUnderTest) -> None:
+    """The 50 best matches were looked at, so whoever offered as many that nobody can do hid all that others offered."""
+    await offered(node, **COUNT, publisher_id="my-desk")
+    mine = await offered(node, **TRANSLATE, publisher_id="my-desk")
+    query = f"{TRANSLATE['title']}: {TRANSLATE['description']}"
+    for number in range(MAX_HITS + 5):
+        offer = {"publisher_id": "stranger", "title": TRANSLATE["title"], "description": query, "skills": ["nobodys"]}
+        json_of(await node.client_at(f"203.0.113.{number % 5}").post(TASKS, json=offer), 201)
+    by_text = await claim_next(node, query=query)
+    assert by_text.json()["id"] == mine["id"]
+    assert (await claim_next(node, query=query)).status_code == 204, "what does not match is no match now"
+    async with node.worker():
+
+        async def is_searched_by_meaning() -> bool:
+            return len(await found(node, "agreements in a foreign language", 0.5, limit=50)) == 50
+
+        await until(is_searched_by_meaning)
+        await act(node, mine, "release", claim_token=by_text.json()["claim_token"])
+
+        async def gets_mine() -> bool:
+            claim = await claim_next(node, query="agreements in a foreign language", threshold=0.6)
+            return claim.status_code == 200 and claim.json()["id"] == mine["id"]
+
+        await until(gets_mine)
 
 
 async def test_the_text_of_a_match_is_fetched_once_for_its_hit_and_not_to_see_whether_it_fits(

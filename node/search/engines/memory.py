@@ -23,6 +23,7 @@ from node.search.ranking import (
     SearchRequest,
     by_text,
     meaning_of,
+    ranked_among,
 )
 from node.text.terms import QueryTerms
 
@@ -158,12 +159,16 @@ class MemoryIndex:
     def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:
         """The entities that reach the threshold, by text alone if there is no vector."""
         query = QueryTerms(request.text)
+        cosines = self._vectors.cosines(vector) if vector is not None else None
+        if request.among is not None:
+            near = [self._nearest_of(cosines, each) for each in request.among] if cosines is not None else []
+            shares = self._shares(query, request.among)
+            return ranked_among(request, filter(None, near), shares, "text" if vector is None else "both")
         text = by_text(
             [_candidate(*found) for found in self._own.best(query.terms, CANDIDATES)],
             [_candidate(*found) for found in self._replies.best(query.terms, REPLY_CANDIDATES)],
         )
         nearest: list[NearEntity] = []
-        cosines = self._vectors.cosines(vector) if vector is not None else None
         if cosines is not None:
             nearest = self._vectors.nearest(cosines, CANDIDATES)
         ranking = Ranking(nearest, text, self._shares(query, text.entities), query.least)
@@ -172,12 +177,15 @@ class MemoryIndex:
         without_vectors: list[str] = []
         if cosines is not None:
             missing = ranking.missing(request)
-            nearness = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in missing.nearness}
+            nearness = {each: self._nearest_of(cosines, each) for each in missing.nearness}
             others = {each: near for each, near in nearness.items() if near}
             without_vectors = [each for each in nearness if each not in others]
             replies = map(PostRef._make, missing.replies.items())
             without_vectors += [reply.entity_id for reply in replies if reply not in self._vectors]
         return ranking.ranked(request, others, without_vectors, "text" if vector is None else "both")
+
+    def _nearest_of(self, cosines: NDArray[np.float32], entity_id: str) -> NearEntity | None:
+        return self._vectors.nearest_of(cosines, self._posts.get(entity_id, ()))
 
     def _shares(self, query: QueryTerms, entities: Iterable[str]) -> dict[str, float]:
         return {

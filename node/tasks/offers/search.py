@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from node.common.shared_reads import SharedReads
 from node.search.model import SearchQuery
 from node.search.service import Charge, Search
 from node.tasks.model import NextClaim
 from node.tasks.offers.feed import Offer, OfferFeed, WantedOffers
 from node.tasks.offers.hits import TaskHits
+from node.tasks.offers.list import FILTERED
 from node.tasks.offers.matching import OfferWaiter
 from node.tasks.service import Tasks
 
@@ -50,6 +52,7 @@ class OfferSearch:
         self._search = search
         self.feed = feed
         self.throttle = SearchThrottle()
+        self._newest = SharedReads(self._read_newest)
 
     async def find(self, query: SearchQuery, client: str, charge: Charge) -> TaskHits:
         """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
@@ -60,11 +63,25 @@ class OfferSearch:
         )
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
-        """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
+        """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does.
+
+        If as many match as are looked at, and none of them fits, those that fit among the newest are searched by
+        themselves: else one client that offers work for nobody would hide all that others offer.
+        """
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
-        ranked = await self._search.ranked(SearchQuery(query, MAX_HITS, new.threshold), client, charge)
-        offers, _ = await self.feed.among(ranked)
-        return [offer for offer in offers if wanted.fits(offer)]
+        matching = SearchQuery(query, MAX_HITS, new.threshold)
+        ranked = await self._search.ranked(matching, client, charge)
+        fitting = wanted.fitting(await self.feed.among(ranked))
+        if fitting or len(ranked) < MAX_HITS:
+            return fitting
+        fitting = wanted.fitting(await self._newest.get(None))
+        if not fitting:
+            return []
+        ranked = await self._search.ranked(matching, client, charge, [offer.id for offer in fitting])
+        return wanted.fitting(await self.feed.among(ranked))
+
+    async def _read_newest(self, _: None) -> tuple[list[Offer], list[str]]:
+        return await self.feed.listed(0, FILTERED)
 
 
 class NearestOffers:
