@@ -96,6 +96,18 @@ async def test_a_breaker_that_is_open_does_not_stay_so(clock: Clock) -> None:
     assert waits.wait_ms <= PROBE_MS
 
 
+async def test_a_receiver_that_asked_for_a_pause_is_left_alone_again_when_it_fails(clock: Clock) -> None:
+    breaker, receiver = Breaker(FakeStore(), Limit(0, 1)), Circuit("agent.example", "agent.example")
+    requester = Requester(publisher_of(CLIENT), "a callback")
+    await breaker.pause(receiver, 60)
+    assert isinstance(await breaker.admit(receiver, requester), Later)
+    clock.advance(-24 * HOUR)
+    assert isinstance(await breaker.admit(receiver, requester), Admitted)
+    for _ in range(FAILURES):
+        await breaker.failed(receiver)
+    assert isinstance(await breaker.admit(receiver, requester), Later)
+
+
 async def test_callbacks_that_wait_until_it_is_as_late_again_hold_up_no_others(clock: Clock) -> None:
     breaker = Breaker(FakeStore(), LIMIT, LIMIT)
     for number in range(6):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -182,6 +182,13 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         found = await TaskStore(store, 3600).read(task.id)
         assert await planned(store, task.id) == next_change(found.fields)
         assert (found.changed_at == round(clock.time() * 1000)) == (step is not extend)
+
+
+async def test_nothing_is_offered_until_now(clock: Clock) -> None:
+    tasks, now = tasks_on(FakeStore()), datetime.fromtimestamp(clock.time(), UTC)
+    await tasks.create(NewTask("desk", "Count", deadline=now + timedelta(milliseconds=1)), UNSIGNED, None, "")
+    with pytest.raises(Refused, match=r"task\.deadline"):
+        await tasks.create(NewTask("desk", "Count", deadline=now), UNSIGNED, None, "")
 
 
 @pytest.mark.parametrize("past", [BEFORE, AT])

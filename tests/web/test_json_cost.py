@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from node.common.refusal import Invalid
-from node.tasks.model import Completion, NewClaim
+from node.tasks.model import Completion, NewClaim, NewTask
 from node.web.http import MAX_BODY_BYTES
 from node.web.json import decode
-from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, MAX_STRINGS, check_cost
+from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, MAX_EXPONENTS, MAX_STRINGS, check_cost
 
 SOME_LISTS = b"[]" * (MAX_DEPTH + 1)
 """Enough of them to be looked at."""
@@ -51,6 +51,19 @@ def bytes_taken(body: bytes) -> int:
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     return most
+
+
+def test_lists_may_be_too_deep_after_others_that_are_not() -> None:
+    check_cost(b"[%b]" % b",".join([*[b"[]"] * MAX_DEPTH, b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1)]), object)
+    with pytest.raises(Invalid, match="more than 64 levels deep"):
+        check_cost(b"[%b]" % b",".join([*[b"[]"] * MAX_DEPTH, b"[" * MAX_DEPTH + b"]" * MAX_DEPTH]), object)
+
+
+def test_as_many_numbers_with_an_exponent_as_are_allowed_are_taken_and_no_more() -> None:
+    numbers = [b"1e300"] * MAX_EXPONENTS
+    check_cost(b"[%b]" % b",".join(numbers), NewTask)
+    with pytest.raises(Invalid, match="more than 1000 numbers with an exponent"):
+        check_cost(b"[%b]" % b",".join([*numbers, b"1E3"]), NewTask)
 
 
 def test_as_many_texts_as_are_allowed_are_taken_and_no_more() -> None:
