@@ -33,8 +33,8 @@ class AgentLists:
         return await page_of(self._store, listed, limit, offset)
 
     async def newest_live(self, most: int) -> list[str]:
-        """Ids of entries with a liveness of LIVE, the newest of each."""
-        pages = await asyncio.gather(*(self.newest(most // len(LIVE), 0, each) for each in LIVE))
+        """Ids of the newest entries with each liveness of LIVE."""
+        pages = await asyncio.gather(*(self.newest(most, 0, each) for each in LIVE))
         return [agent_id for agent_ids, _ in pages for agent_id in agent_ids]
 
     async def project(self, agent_ids: Sequence[str]) -> None:

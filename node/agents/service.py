@@ -23,7 +23,6 @@ from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
 from node.search.model import SUGGESTED_THRESHOLD, SearchQuery
-from node.search.ranking import CANDIDATES
 from node.search.service import Charge, Search, lower_threshold
 from node.store import ids
 from node.store.errors import StoreUnavailable
@@ -154,7 +153,7 @@ class Agents:
         found, looked_at = await self._hits(query, client, charge)
         if query.live and len(found.hits) < query.limit and looked_at == MAX_HITS:
             # Any number of matches that are not live would hide those that are.
-            live, _ = await self._hits(query, client, charge, await self._lists.newest_live(CANDIDATES))
+            live, _ = await self._hits(query, client, charge, await self._lists.newest_live(MAX_HITS))
             known = {hit.agent_id for hit in found.hits}
             found.hits += [hit for hit in live.hits if hit.agent_id not in known][: query.limit - len(known)]
             found.incomplete = found.incomplete or live.incomplete

@@ -137,6 +137,9 @@ class Events:
                         newest = follower.position  # before the pause ends: the broadcast may move on until then
                 finally:
                     follower.leave()
+                if follower.has_ended and not frames:
+                    batch = await topic.read(newest, query.limit)  # says so if the thing is gone
+                    break
                 return _page(topic, [frame.view for frame in frames], query.limit, newest)
             batch = await topic.read(batch.position, query.limit)
         events = [EventView(topic.cursor(each.position), each.type, each.at, each.data) for each in batch.events]

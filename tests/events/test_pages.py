@@ -94,6 +94,25 @@ async def test_a_page_of_some_types_says_that_more_of_them_follow(
     assert (looked["events"], looked["has_more"]) == ([], True)
 
 
+async def test_who_waits_for_what_ends_is_told_so_as_by_every_other_read(node: NodeUnderTest) -> None:
+    """It was answered with a page without events, and told at its next request."""
+    session, inbox = await post(node, "/api/v1/sessions", {}), await post(node, "/api/v1/inboxes", {})
+    owner = {"Authorization": f"Bearer {inbox['inbox_token']}"}
+
+    async def follow(topic: str) -> Any:
+        return await node.client.get("/api/v1/events", params={"topic": topic, "wait": 20}, headers=owner, timeout=40)
+
+    of_session = asyncio.create_task(follow(f"session:{session['session_id']}"))
+    of_inbox = asyncio.create_task(follow(f"inbox:{inbox['address']}"))
+    await node.listened_to(keys.session(session["session_id"]))
+    await node.listened_to(keys.inbox(inbox["address"]))
+    token = {"destroy_token": session["destroy_token"]}
+    await post(node, f"/api/v1/sessions/{session['session_id']}/destroy", token)
+    await node.client.delete(f"/api/v1/inboxes/{inbox['address']}", headers=owner)
+    codes = [(each.status_code, each.headers["x-error-code"]) for each in (await of_session, await of_inbox)]
+    assert codes == [(404, "session.gone"), (404, "inbox.unknown")]
+
+
 @pytest.mark.parametrize("kind", ["board", "thread", "closed thread", "session", "inbox"])
 async def test_a_page_that_is_full_says_that_more_follow_only_if_they_do(node: NodeUnderTest, kind: str) -> None:
     topic, headers = "board", {}
