@@ -1,25 +1,41 @@
 """Backups that are checked byte by byte: made, kept in a bucket, verified, and restored onto any Redis."""
 
 import asyncio
+import io
 import json
+import os
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from node.admin.backup import BackupError
 from node.admin.transfer import fill
+from node.cli import main
 from node.config import Settings
 from node.run.embedded_redis import EmbeddedRedis, running
 from node.store import connect, keys
-from tests.admin.test_backup import BYTES, Agent, command
+from tests.admin.test_backup import BYTES, Agent
 from tests.artifacts.swift import BUCKET, Swift
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import NodeProcess
+from tests.support.own_process import kept_as_it_was
 from tests.support.servers import PATIENCE, Cluster, RedisServer
 
 from tests.artifacts.conftest import swift  # isort: skip
 
 __all__ = ["swift"]
+
+
+def command(folder: Path, *arguments: str, **given: str) -> CompletedProcess[str]:
+    """`relay-node` on a data directory, in this process."""
+    with kept_as_it_was(), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        for name in [name for name in os.environ if name.startswith("RELAY_")]:
+            del os.environ[name]
+        os.environ.update(RELAY_DATA_DIR=str(folder), RELAY_LOG="warning", **given)
+        status = main(arguments)
+    return CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

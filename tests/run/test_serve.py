@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,13 @@ from tests.support.nodes import SMALL, NodeProcess, gone
 from tests.support.servers import PATIENCE, RedisServer, until
 
 NEW_CONNECTIONS = 20  # shared out among the web processes, of which there are two
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A small node, ready, for tests that leave it so."""
+    with NodeProcess(tmp_path_factory.mktemp("lasting") / "data", SMALL) as node:
+        yield node.start().ready()
 
 
 def test_a_node_says_once_that_it_is_ready_and_answers_from_then_on(tmp_path: Path) -> None:
@@ -78,15 +86,14 @@ def test_what_a_node_acknowledged_is_there_after_its_redis_was_killed(tmp_path: 
         until(lambda: node.get(kept) == before, "the message can be read again")
 
 
-def test_the_worker_runs_behind_redis_and_web(small: NodeProcess) -> None:
-    small.start().ready()
-    server, web, worker = (small.child(name) for name in ("redis", "web", "worker"))
-    ours = os.getpriority(os.PRIO_PROCESS, small.pid)
+def test_the_worker_runs_behind_redis_and_web(lasting: NodeProcess) -> None:
+    server, web, worker = (lasting.child(name) for name in ("redis", "web", "worker"))
+    ours = os.getpriority(os.PRIO_PROCESS, lasting.pid)
     until(lambda: os.getpriority(os.PRIO_PROCESS, worker) == min(19, ours + NICENESS), "the worker gives way")
     assert [os.getpriority(os.PRIO_PROCESS, child) for child in (server, web)] == [ours, ours]
     # In sessions of their own they would be scheduled as equals, whatever their priorities (sched(7), autogroups).
-    assert {os.getsid(child) for child in (server, web, worker)} == {os.getsid(small.pid)}
-    assert len({os.getpgid(each) for each in (small.pid, server, web, worker)}) == 4  # Ctrl-C reaches one
+    assert {os.getsid(child) for child in (server, web, worker)} == {os.getsid(lasting.pid)}
+    assert len({os.getpgid(each) for each in (lasting.pid, server, web, worker)}) == 4  # Ctrl-C reaches one
 
 
 def test_a_rewrite_of_the_log_gives_way_to_everything_else(small: NodeProcess) -> None:
@@ -104,8 +111,8 @@ def test_a_rewrite_of_the_log_gives_way_to_everything_else(small: NodeProcess) -
     assert os.getpriority(os.PRIO_PROCESS, server) == os.getpriority(os.PRIO_PROCESS, small.pid)
 
 
-def test_web_processes_share_what_their_parent_has_imported(small: NodeProcess) -> None:
-    assert int(small.start().ready().get("/imported-by")) == small.child("web")
+def test_web_processes_share_what_their_parent_has_imported(lasting: NodeProcess) -> None:
+    assert int(lasting.get("/imported-by")) == lasting.child("web")
 
 
 def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: NodeProcess) -> None:
@@ -151,13 +158,12 @@ def test_while_web_processes_are_replaced_new_connections_wait_and_are_answered(
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "redis"])
-def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> None:
-    small.start().ready()
-    victim = small.child(name)
+def test_a_child_that_dies_is_started_again(lasting: NodeProcess, name: str) -> None:
+    victim = lasting.child(name)
     os.kill(victim, signal.SIGKILL)
-    small.line("child ended", child=name, status=-signal.SIGKILL)
-    until(lambda: small.child(name) != victim, f"another {name}")
-    until(lambda: small.get("/worker"), "the node answers")
+    lasting.line("child ended", child=name, status=-signal.SIGKILL)
+    until(lambda: lasting.child(name) != victim, f"another {name}")
+    until(lambda: lasting.get("/worker"), "the node answers")
 
 
 def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,9 +204,8 @@ def test_a_hang_up_ends_no_part_that_is_still_starting(small: NodeProcess) -> No
     assert not [line for line in small.lines if line["event"] == "child ended"]
 
 
-def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(small: NodeProcess) -> None:
-    small.start().ready()
-    assert small.get("/sent") == b"piece sent"  # else followers of events cost three times as much
+def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(lasting: NodeProcess) -> None:
+    assert lasting.get("/sent") == b"piece sent"  # else followers of events cost three times as much
 
 
 def test_a_new_node_takes_over_from_one_that_was_killed(small: NodeProcess) -> None:
@@ -213,21 +218,19 @@ def test_a_new_node_takes_over_from_one_that_was_killed(small: NodeProcess) -> N
         assert successor.get("/environment") == keys
 
 
-def test_a_second_node_on_the_same_data_is_refused_in_one_sentence(small: NodeProcess) -> None:
-    small.start().ready()
-    with NodeProcess(small.folder) as second:
+def test_a_second_node_on_the_same_data_is_refused_in_one_sentence(lasting: NodeProcess) -> None:
+    with NodeProcess(lasting.folder) as second:
         assert second.start().wait() == 2
         assert second.words() == (
-            f"relay-node: {small.folder}/redis is in use by the node of process {small.pid}: stop it first\n"
+            f"relay-node: {lasting.folder}/redis is in use by the node of process {lasting.pid}: stop it first\n"
         )
-    assert small.get("/worker")
+    assert lasting.get("/worker")
 
 
-def test_a_second_node_on_the_same_port_is_refused_in_one_sentence(small: NodeProcess, tmp_path: Path) -> None:
-    small.start().ready()
+def test_a_second_node_on_the_same_port_is_refused_in_one_sentence(lasting: NodeProcess, tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "other") as second:
-        assert second.start(RELAY_PORT=str(small.port)).wait() == os.EX_TEMPFAIL  # systemd tries again
-        assert second.words().startswith(f"relay-node: cannot listen on 127.0.0.1 port {small.port}: ")
+        assert second.start(RELAY_PORT=str(lasting.port)).wait() == os.EX_TEMPFAIL  # systemd tries again
+        assert second.words().startswith(f"relay-node: cannot listen on 127.0.0.1 port {lasting.port}: ")
         assert second.words().count("\n") == 1
 
 
@@ -245,17 +248,16 @@ def test_a_host_that_is_not_of_this_machine_is_refused_in_one_sentence(tmp_path:
         assert node.words().startswith("relay-node: cannot listen on 203.0.113.1 port ")
 
 
-def test_the_keys_of_a_node_are_made_once_and_only_its_user_can_read_them(small: NodeProcess) -> None:
-    small.start().ready()
-    secret, signing_key, redis_url = small.get("/environment").decode().split(" ")
+def test_the_keys_of_a_node_are_made_once_and_only_its_user_can_read_them(lasting: NodeProcess) -> None:
+    secret, signing_key, redis_url = lasting.get("/environment").decode().split(" ")
     assert len(base64.b64decode(secret, validate=True)) == 32
     assert signing_key.startswith("whsk_")
     assert len(base64.b64decode(signing_key.removeprefix("whsk_"), validate=True)) == 32
-    assert redis_url == f"unix://{small.folder}/redis/redis.sock"
-    assert (small.folder / "secret").read_text() == secret
-    assert (small.folder / "signing-key").read_text() == signing_key
+    assert redis_url == f"unix://{lasting.folder}/redis/redis.sock"
+    assert (lasting.folder / "secret").read_text() == secret
+    assert (lasting.folder / "signing-key").read_text() == signing_key
     for name in ("secret", "signing-key"):
-        assert (small.folder / name).stat().st_mode & 0o777 == 0o600
+        assert (lasting.folder / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_keys_that_are_given_are_used_and_not_kept(small: NodeProcess) -> None:
