@@ -22,7 +22,9 @@ def oldest_wanted(query: ListQuery) -> int:
     if not 1 <= size <= MAX_PAGE:
         raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {MAX_PAGE} inclusive, got {size}")
     check_history_length(query.history_length)
-    return _milliseconds(query.status_timestamp_after or query.last_updated_after)
+    if query.status_timestamp_after:
+        return _milliseconds("statusTimestampAfter", query.status_timestamp_after)
+    return _milliseconds("lastUpdatedAfter", query.last_updated_after)
 
 
 def includes(query: ListQuery, state: State) -> bool:
@@ -41,7 +43,7 @@ def wrong_token() -> Invalid:
     return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")
 
 
-def _milliseconds(instant: str) -> int:
+def _milliseconds(name: str, instant: str) -> int:
     """Milliseconds since 1970 of an RFC 3339 time; 0 if it is empty. Raises Invalid."""
     if not instant:
         return 0
@@ -49,4 +51,4 @@ def _milliseconds(instant: str) -> int:
         when = datetime.fromisoformat(instant)
         return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
     except (ValueError, OverflowError):
-        raise Invalid.field("query", "statusTimestampAfter", msg="Must be a time in RFC 3339, UTC") from None
+        raise Invalid.field("query", name, msg="Must be a time in RFC 3339, UTC") from None

@@ -89,6 +89,7 @@ async def test_a_list_can_be_narrowed(node: NodeUnderTest) -> None:
         ("historyLength=-1", "historyLength"),
         ("status=finished", "status"),
         ("statusTimestampAfter=yesterday", "statusTimestampAfter"),
+        ("lastUpdatedAfter=yesterday", "lastUpdatedAfter"),
     ],
 )
 async def test_a_bad_query_is_named_for_both_readers(node: NodeUnderTest, query: str, field: str) -> None:
