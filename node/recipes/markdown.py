@@ -4,6 +4,7 @@ The first line of a file is its title (`# …`), its second paragraph the descri
 a file is loaded; the placeholder of a prompt's argument, when the prompt is read.
 """
 
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,7 @@ class MarkdownFile(msgspec.Struct, frozen=True):
     """All of the text, title and description included."""
 
 
+@cache
 def load(folder: Path, name: str, base_url: str) -> MarkdownFile:
     """`<name>.md` of the folder, for the node at `base_url`."""
     body = (folder / f"{name}.md").read_text(encoding="utf-8").replace("{{base_url}}", base_url)

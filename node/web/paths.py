@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 
 from node.common.refusal import Refused
 from node.web.errors import response_to
@@ -33,12 +34,6 @@ class Paths:
         self._patterns = [(_segments(path), path) for path in self._operations if "{" in path]
         self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
         """Paths without a parameter."""
-        self._having: dict[str, list[Route]] = {}
-        """The documented operations by the words of their paths, which are also there in the singular."""
-        for route in self._documented():
-            words = _words(route.path)
-            for form in {word.removesuffix(ending) for word in words for ending in ("", "s", "es")}:
-                self._having.setdefault(form, []).append(route)
 
     def allowed(self, path: str) -> str:
         """The methods of a path, as in `Allow`; for `*`, which stands for the node (RFC 9110 §9.3.7), those of all."""
@@ -72,6 +67,16 @@ class Paths:
         """Whether there is an HTML page at a path."""
         operation = self._find(path).get("GET")
         return operation is not None and operation.media_type == "text/html"
+
+    @cached_property
+    def _having(self) -> dict[str, list[Route]]:
+        """The documented operations by the words of their paths, which are also there in the singular."""
+        having: dict[str, list[Route]] = {}
+        for route in self._documented():
+            words = _words(route.path)
+            for form in {word.removesuffix(ending) for word in words for ending in ("", "s", "es")}:
+                having.setdefault(form, []).append(route)
+        return having
 
     def _documented(self) -> Iterable[Route]:
         return (
