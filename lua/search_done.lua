@@ -3,12 +3,11 @@
 -- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
 -- ARGV[1] ends      of the lease, ms
 -- ARGV[2...] names
--- Returns {'done', number taken out}
+-- Returns {'done'}
 -- Slot    {search}
-local done = 0
 for index = 2, #ARGV do
   if tonumber(redis.call('ZSCORE', queue, ARGV[index])) == tonumber(ends) then
-    done = done + redis.call('ZREM', queue, ARGV[index])
+    redis.call('ZREM', queue, ARGV[index])
   end
 end
-return {'done', done}
+return {'done'}

@@ -4,7 +4,7 @@
 -- KEYS[1] queue   search:pending:{search}: posts by their start (below 0), or by the end of their lease (ms)
 -- KEYS[2] turns   search:turns:{search}: where the last post of each site ends
 -- ARGV[1...] posts  site, weight, name, ...
--- Returns {'queued', number of new ones}
+-- Returns {'queued'}
 -- Slot    {search}
 local origin = -2 ^ 52  -- of all starts: far below 0, and whole numbers are exact
 
@@ -13,7 +13,6 @@ local least = string.format('%.0f', origin)
 local first = redis.call('ZRANGE', queue, least, '(0', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
 if not first then redis.call('DEL', turns) end  -- nothing waits, so no site has had more than another
 local head = tonumber(first or origin)
-local queued = 0
 for index = 1, #ARGV, 3 do
   local site, weight, name = ARGV[index], ARGV[index + 1], ARGV[index + 2]
   local start = math.max(head, tonumber(redis.call('HGET', turns, site) or origin))
@@ -22,8 +21,7 @@ for index = 1, #ARGV, 3 do
   if not known or tonumber(known) >= 0 then
     redis.call('ZADD', queue, start, name)
     redis.call('HSET', turns, site, string.format('%.0f', start + weight))
-    queued = queued + 1
   end
 end
 redis.call('PEXPIRE', turns, 86400000)
-return {'queued', queued}
+return {'queued'}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from node.agents.store import CALM, MAX_PAUSE_DAYS
-from tests.agents.test_agent_machine import DAY, ELSEWHERE, LIFE, MINUTE, WEEK, EntryMachine
+from tests.agents.test_agent_machine import DAY, ELSEWHERE, LIFE, MINUTE, URL, WEEK, EntryMachine
 
 
 @pytest.fixture
@@ -54,6 +54,15 @@ def test_a_hidden_entry_stays_hidden_however_its_card_changes(machine: EntryMach
     machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
     machine.all_of_it_was_told()
     machine.it_is_in_the_lists_that_say_so()
+
+
+def test_only_an_agent_that_is_called_elsewhere_is_as_alive_as_one_probe_has_found_it(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("open", 1)
+    for url in (URL, ELSEWHERE):
+        machine.a_probe_finds_another_card("gated", url)
+        machine.the_entry_is_what_it_must_be()
 
 
 def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since(

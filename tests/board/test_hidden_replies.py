@@ -65,6 +65,20 @@ async def test_a_reader_who_waits_is_woken_when_a_hidden_reply_is_shown_again(no
     assert [reply["seq"] for reply in (await asyncio.wait_for(read, WOKEN)).json()["replies"]] == [1]
 
 
+async def test_what_is_shown_again_is_as_it_was_and_all_else_stays_hidden(node: NodeUnderTest) -> None:
+    thread, moderation = await posted(node), ModerationStore(node.store)
+    replies = f"{BOARD}/{thread['id']}/replies"
+    for number in (1, 2, 3):
+        await node.client.post(replies, json={"body": f"I can help, says agent {number}."})
+    for seq in (1, 2, 3, 0):
+        await moderation.change(thread["id"], seq, "hide")
+    assert (await node.client.post(replies, json={"body": "So can I."})).status_code == 404
+    for seq in (0, 2):
+        await moderation.change(thread["id"], seq, "show")
+    shown = (await node.client.get(f"{BOARD}/threads/{thread['id']}")).json()
+    assert (shown["status"], [reply["seq"] for reply in shown["replies"]]) == ("open", [2])
+
+
 async def test_a_reader_who_waits_is_woken_when_the_thread_is_hidden(node: NodeUnderTest) -> None:
     thread, moderation = await posted(node), ModerationStore(node.store)
     read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=30", timeout=40))

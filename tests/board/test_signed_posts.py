@@ -195,7 +195,10 @@ async def test_a_thread_that_was_opened_again_is_not_closed_by_its_old_signature
     thread = (await send(node, signed(BOARD, QUESTION))).json()
     close = signed(f"{BOARD}/{thread['id']}/close")
     assert (await send(node, close)).status_code == 200
+    shown = (await node.client.get(f"{BOARD}/{thread['id']}")).json()
+    assert shown["created_at"] <= shown["closed_at"]
     await BoardStore(node.store, 60).close(thread["id"], "open")
+    assert "closed_at" not in (await node.client.get(f"{BOARD}/{thread['id']}")).json()
     again = await send(node, close)
     assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
     assert (await send(node, signed(f"{BOARD}/{thread['id']}/close"))).status_code == 200

@@ -216,11 +216,17 @@ async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnde
         await queue.enqueue(5, [CallbackMessage("t", f"msg_{n}", "http://a.example/", "board.reply", n, data)], 5000)
 
     await happens(1)
+    (failed,) = await queue.take([5])
+    await queue.settle(failed, "retry", 0, "answered 503")
     (sent,) = await queue.take([5])
-    await happens(2)
+    for n in (2, 3):
+        await happens(n)
+        page = await records.read(5, "t", DeliveryQuery())
+        assert [(each.id, each.status) for each in page.callbacks] == [(f"msg_{n}", "pending")]
     await queue.settle(sent, "delivered", 5000)
     page = await records.read(5, "t", DeliveryQuery())
-    assert [(each.id, each.status) for each in page.callbacks] == [("msg_2", "pending"), ("msg_1", "delivered")]
+    told = [(each.id, each.status, each.attempts, each.last_error) for each in page.callbacks]
+    assert told == [("msg_3", "pending", 0, None), ("msg_1", "delivered", 2, None)]
 
 
 async def test_the_record_outlives_what_is_due_in_two_days_though_another_callback_arrives_now(

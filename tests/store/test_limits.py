@@ -151,7 +151,8 @@ async def test_bytes_are_counted_for_a_day_from_the_first_on(clock: Clock) -> No
     assert await take(60) is None
     assert await take(31, owed=10) == BytesRefused(24 * HOUR, of_site=False), "what is stored already is counted"
     assert await take(31) == BytesRefused(24 * HOUR, of_site=False)
-    assert await take(30) is None
+    assert await take(20, owed=10) is None
+    assert await take(1) == BytesRefused(24 * HOUR, of_site=False), "both were counted"
 
 
 async def test_a_client_waits_for_itself_and_for_its_site(clock: Clock) -> None:

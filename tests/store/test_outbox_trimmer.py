@@ -42,16 +42,29 @@ class TestOutboxTrimmer:
         ids = await write(store, *map(str, range(10)))
         redis_server.do("XGROUP", "CREATE", STREAM, "one", "0")
         redis_server.do("XREADGROUP", "GROUP", "one", "reader", "STREAMS", STREAM, ">")
-        redis_server.do("XACK", STREAM, "one", *ids[:3], *ids[4:])
+        redis_server.do("XACK", STREAM, "one", *ids[:3], *ids[4:8], ids[9])
         assert await self.lengths(store, redis_server, ["one"]) == (7, ids[3])
 
+    @pytest.mark.parametrize("slow", ["a", "c"])
+    @pytest.mark.parametrize("ids", [[b"5-1", b"5-2", b"5-3"], [b"5-8", b"5-9", b"6-1"]])
+    async def test_groups_that_differ_within_a_millisecond_or_by_more_keep_what_the_slower_needs(
+        self, store: Store, redis_server: RedisServer, ids: Sequence[bytes], slow: str
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        for each in ids:
+            redis_server.do("XADD", STREAM, each, "type", "x")
+        await self.acknowledge(redis_server, "b", ids)
+        await self.acknowledge(redis_server, slow, ids[:1])
+        assert await self.lengths(store, redis_server, ["b", slow]) == (2, ids[1])
+
+    @pytest.mark.parametrize("joined", ["first", "second"])
     async def test_nothing_is_forgotten_before_every_group_has_joined(
-        self, store: Store, redis_server: RedisServer
+        self, store: Store, redis_server: RedisServer, joined: str
     ) -> None:
         redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
         ids = await write(store, *map(str, range(10)))
-        await self.acknowledge(redis_server, "early", ids)
-        assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
+        await self.acknowledge(redis_server, joined, ids)
+        assert await self.lengths(store, redis_server, ["first", "second"]) == (10, ids[0])
 
     async def test_every_outbox_is_trimmed_while_a_worker_runs(self, store: Store, redis_server: RedisServer) -> None:
         redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
