@@ -35,6 +35,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 authorities.leave_out()
 
+# Until all tests are found: hardly anything is let go of meanwhile, and to look for it takes a fifth of the time.
+gc.disable()
+
 pytest_runtest_makereport = with_lines_of_nodes
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
@@ -54,11 +57,15 @@ def without_collector() -> Iterator[None]:
     gc.enable()
 
 
+def pytest_collection_finish() -> None:
+    """What tests import is frozen once."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def collectable() -> Iterator[None]:
-    """What tests import is frozen once, and nodes inside their process freeze nothing: there are hundreds of them, and
-    what one froze would stay."""
-    gc.freeze()
+    """Nodes inside this process freeze nothing: there are hundreds of them, and what one froze would stay."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.common.process.freeze", lambda: None)
         yield
