@@ -52,10 +52,6 @@ class WantedOffers(msgspec.Struct, frozen=True):
         """Whether the worker has all skills that the contract asks for, and works for its publisher."""
         return offer.skills <= self.skills and (not self.publishers or offer.publisher_id in self.publishers)
 
-    def fitting(self, read: tuple[Sequence[Offer], object]) -> list[Offer]:
-        """Those that fit, of what OfferFeed has read."""
-        return [offer for offer in read[0] if self.fits(offer)]
-
 
 def announcement_of(task_id: str, row: StoredTask) -> Step | None:
     """The step that announces a contract as it is now; None if it cannot be claimed."""

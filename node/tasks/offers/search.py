@@ -71,14 +71,16 @@ class OfferSearch:
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         matching = SearchQuery(query, MAX_HITS, new.threshold)
         ranked = await self._search.ranked(matching, client, charge)
-        fitting = wanted.fitting(await self.feed.among(ranked))
+        offers, _ = await self.feed.among(ranked)
+        fitting = list(filter(wanted.fits, offers))
         if fitting or len(ranked) < MAX_HITS:
             return fitting
-        fitting = wanted.fitting(await self._newest.get(None))
-        if not fitting:
-            return []
-        ranked = await self._search.ranked(matching, client, charge, [offer.id for offer in fitting])
-        return wanted.fitting(await self.feed.among(ranked))
+        newest, _ = await self._newest.get(None)
+        if among := [offer.id for offer in newest if wanted.fits(offer)]:
+            ranked = await self._search.ranked(matching, client, charge, among)
+            offers, _ = await self.feed.among(ranked)
+            fitting = list(filter(wanted.fits, offers))
+        return fitting
 
     async def _read_newest(self, _: None) -> tuple[list[Offer], list[str]]:
         return await self.feed.listed(0, FILTERED)
