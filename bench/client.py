@@ -207,9 +207,12 @@ class Pool:
         self._closing = False
 
     async def __aenter__(self) -> Self:
-        while self._opened < self._size:
-            batch = min(CONNECT_AT_ONCE, self._size - self._opened)
-            await asyncio.gather(*(self._connect() for _ in range(batch)))
+        try:
+            while self._opened < self._size:
+                batch = min(CONNECT_AT_ONCE, self._size - self._opened)
+                await asyncio.gather(*(self._connect() for _ in range(batch)))
+        except OSError as failure:  # which does not say where, if it is uvloop's
+            raise OSError(failure.errno, f"{failure.strerror}: {self._host}:{self._port}") from failure
         return self
 
     async def __aexit__(

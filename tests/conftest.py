@@ -3,11 +3,12 @@
 With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-cluster`).
 """
 
+import asyncio
 import gc
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import hypothesis
 import pytest
 import pytest_asyncio
+import uvloop
 
 from node.observe.log import configure
 from node.web.throughput import Throughput
@@ -41,6 +43,11 @@ gc.disable()
 pytest_runtest_makereport = with_lines_of_nodes
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The event loop of a node's processes: its clock counts milliseconds, and its errors have words of their own."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 import structlog
@@ -56,7 +57,7 @@ class Background:
     async def _supervise(self, name: str, work: CoroutineFunction) -> None:
         pause = FIRST_PAUSE
         while True:
-            began = asyncio.get_running_loop().time()
+            began = monotonic()
             task = asyncio.create_task(work())
             try:
                 await asyncio.wait({task})
@@ -72,7 +73,7 @@ class Background:
                 return
             counters.RESTARTS[name] += 1
             log.error("background task failed", task=name, exc_info=failure)
-            if asyncio.get_running_loop().time() - began > MAX_PAUSE:  # it ran well meanwhile
+            if monotonic() - began > MAX_PAUSE:  # it ran well meanwhile
                 pause = FIRST_PAUSE
             await sleep_unless_stopped(self._stop, pause)
             if self._stop.is_set():

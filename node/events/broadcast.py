@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from itertools import islice
+from time import monotonic
 from weakref import WeakValueDictionary
 
 from node.common.refusal import Refused
@@ -282,7 +283,6 @@ class Broadcast:
     async def _read(self, listener: Listener) -> None:
         notified_at = -math.inf
         at_once = READ_AT_ONCE
-        loop = asyncio.get_running_loop()
         while self._followers:
             listener.forget()
             try:
@@ -290,7 +290,7 @@ class Broadcast:
             except StoreUnavailable:
                 await sleep(RETRY_SECONDS)
                 continue
-            is_seldom = loop.time() - notified_at >= SELDOM_SECONDS
+            is_seldom = monotonic() - notified_at >= SELDOM_SECONDS
             frames = await encoded(self._source.name, batch.events)
             size = self._keep(batch, frames)
             if frames:
@@ -298,7 +298,7 @@ class Broadcast:
                 await self._notify({event.type for event in batch.events}, size, rest, is_seldom=is_seldom)
                 if size > MAX_BEHIND_BYTES:
                     await self._let_catch_up(MAX_BEHIND_BYTES)
-                notified_at = loop.time()
+                notified_at = monotonic()
                 at_once = min(READ_AT_ONCE, count_within(READ_BYTES, len(frames), size))
             if not batch.has_more:
                 await listener.next(POLL_SECONDS)
@@ -328,23 +328,22 @@ class Broadcast:
 
         `size`: bytes of the new events.
         """
-        loop = asyncio.get_running_loop()
         at_once = max(1, min(NOTIFIED_AT_ONCE, NOTIFIED_BYTES // size))
-        all_began = began = loop.time()
+        all_began = began = monotonic()
         for number, follower in enumerate(list(self._followers), 1):
             follower.notify(types, size)
             if number % at_once == 0:
-                await sleep(0 if is_seldom else rest * (loop.time() - began))
-                began = loop.time()
+                await sleep(0 if is_seldom else rest * (monotonic() - began))
+                began = monotonic()
         self._shared.clear()
         if is_seldom:
-            await sleep(rest * (loop.time() - all_began))
+            await sleep(rest * (monotonic() - all_began))
 
     async def _let_catch_up(self, most: int) -> None:
         """Wait until no follower has more bytes than that left, drop those who do not take them, and forget them."""
-        ends = asyncio.get_running_loop().time() + CATCH_UP_SECONDS
+        ends = monotonic() + CATCH_UP_SECONDS
         while behind := [each for each in self._followers if each.is_behind(most)]:
-            if asyncio.get_running_loop().time() >= ends:
+            if monotonic() >= ends:
                 for follower in behind:
                     follower.drop()
                 break

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import cast
 
 import msgspec
@@ -190,19 +191,18 @@ class _Reader:
             await self._store.command("XCLAIM", self._stream, self._group, self._name, 0, *handled, "JUSTID")
 
     async def run(self, stop: asyncio.Event) -> None:
-        loop = asyncio.get_running_loop()
         self._is_resumed = False
         with await self._store.wakeups.listen(self._stream) as listener:
             self._listener = listener
             while not stop.is_set():
-                began = loop.time()
+                began = monotonic()
                 try:
                     is_full = await self._turn(listener, stop)
                 except Exception as error:
                     error.add_note(f"in the outbox of partition {self._partition}")
                     raise
                 if not is_full:
-                    await asyncio.sleep(min(REST_FACTOR * (loop.time() - began), MAX_REST_SECONDS))
+                    await asyncio.sleep(min(REST_FACTOR * (monotonic() - began), MAX_REST_SECONDS))
                     await listener.next(POLL_SECONDS)
 
     async def _turn(self, listener: Listener, stop: asyncio.Event) -> bool:

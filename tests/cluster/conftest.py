@@ -1,12 +1,11 @@
 """Real clusters of three primaries with a replica each, on loopback."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import uvloop
 
 from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.keys import PARTITIONS, tag
@@ -17,10 +16,6 @@ from tests.support.servers import PATIENCE, Cluster
 __all__ = ["open_store"]
 
 TIMEOUT = 2.0  # s a call may take where a test waits for that time to be over, or kills a server
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,11 @@ ON_BOTH_LOOPS = {"test_address.py", "test_batches.py", "test_calls.py", "test_ca
 TIMEOUT = 1.0  # s a call may take where a test waits for that time to be over
 
 
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Granian brings uvloop; everything else may run on asyncio's own loop."""
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+    """What a node's processes use, and asyncio's own loop, on which commands run."""
     if item.path.name in ON_BOTH_LOOPS:
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-    return {"asyncio": asyncio.new_event_loop}
+    return None
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from time import monotonic
 from typing import NamedTuple
 
 from node.common.shared_reads import SharedReads
@@ -57,7 +58,7 @@ class OfferList:
         self._looks = SharedReads(self._look)
         self._tails = SharedReads(feed.tail)
         self._rests_until = 0.0
-        """Loop time before which the list is not looked at again."""
+        """Monotonic time before which the list is not looked at again."""
 
     async def page(self, query: TaskPageQuery, add_cost: AddCost) -> OfferRows:
         """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable.
@@ -92,15 +93,14 @@ class OfferList:
 
     async def _look(self, _: None) -> tuple[str, list[Offer], list[str]]:
         """The end of the feed, the newest offers, and which contracts are out of reach. Raises StoreUnavailable."""
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._rests_until - loop.time())
-        began = loop.time()
+        await asyncio.sleep(self._rests_until - monotonic())
+        began = monotonic()
         try:
             end = await self._feed.end()  # before the list is read, so that nothing is missed in between
             return end, *(await self._feed.listed(0, FILTERED))
         finally:
-            took = loop.time() - began
-            self._rests_until = loop.time() + min(REST * took, MAX_REST_SECONDS)
+            now = monotonic()
+            self._rests_until = now + min(REST * (now - began), MAX_REST_SECONDS)
 
     async def _since(self, query: TaskPageQuery, since: str, add_cost: AddCost) -> OfferRows:
         """The offers that fit after a position: first those that were left out before it, then what the feed has."""

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from time import monotonic
 
 from node.common.pauses import paused
 from node.common.shared_reads import SharedReads
@@ -88,12 +89,12 @@ class OfferMatching:
         self._waiters: dict[OfferWaiter, None] = {}
         """In the order in which they came."""
         self._known: dict[str, tuple[Offer, float]] = {}
-        """Offers that nobody has been handed, and when they came (loop time)."""
+        """Offers that nobody has been handed, and when they came (monotonic time)."""
         self._new: deque[Offer] = deque()
         """Those of them that are still to be compared with the workers that wait. All others fit nobody who waits: who
         comes is served from all that are known."""
         self._handed: dict[str, float] = {}
-        """When an offer was handed to a worker (loop time)."""
+        """When an offer was handed to a worker (monotonic time)."""
         self._seen_at = float("-inf")
         """Loop time of the last read of the list."""
         self._listing: asyncio.Task[None] | None = None
@@ -147,7 +148,7 @@ class OfferMatching:
             self._handed.pop(offer.id, None)
             if len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
-            self._known[offer.id] = offer, asyncio.get_running_loop().time()
+            self._known[offer.id] = offer, monotonic()
         if self._waiters:
             self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
             if self._comparing is None or self._comparing.done():
@@ -169,16 +170,15 @@ class OfferMatching:
 
     async def _compare_new(self) -> None:
         """Compare the new offers with those who wait, some at a time."""
-        loop = asyncio.get_running_loop()
-        began, compared = loop.time(), 0
+        began, compared = monotonic(), 0
         while self._new:
             offer = self._new.popleft()
             if offer.id in self._known:
                 self._compare(offer)
                 compared += len(self._waiters)
             if compared >= COMPARED_AT_ONCE:
-                await asyncio.sleep(REST * (loop.time() - began))
-                began, compared = loop.time(), 0
+                await asyncio.sleep(REST * (monotonic() - began))
+                began, compared = monotonic(), 0
 
     def _compare(self, offer: Offer) -> None:
         """Hand an offer to whoever has waited longest of those it fits, if there is anybody."""
@@ -189,12 +189,12 @@ class OfferMatching:
 
     def _hand(self, offer: Offer, waiter: OfferWaiter) -> None:
         self._known.pop(offer.id, None)
-        self._handed[offer.id] = asyncio.get_running_loop().time()
+        self._handed[offer.id] = monotonic()
         waiter.give(offer)
 
     async def _have_fresh_list(self) -> None:
         """Return when the list was just read, or a read that was under way has ended. Raises StoreUnavailable."""
-        if asyncio.get_running_loop().time() - self._seen_at < FRESH_SECONDS:
+        if monotonic() - self._seen_at < FRESH_SECONDS:
             return
         if self._listing is None or self._listing.done():
             self._listing = asyncio.create_task(self._read_list())
@@ -213,7 +213,7 @@ class OfferMatching:
         total = await self._feed.count()
         starts = list(range(0, total, PAGE))
         turn = random.randrange(len(starts)) if len(starts) > MAX_PAGES else 0
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         self._handed = {name: at for name, at in self._handed.items() if now - at < HANDED_SECONDS}
         pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MAX_PAGES]]
         offers = [offer for page, _ in pages for offer in page]
@@ -223,18 +223,17 @@ class OfferMatching:
         # What the feed brought meanwhile may not be in the pages that were read before.
         self._known = {name: known for name, known in self._known.items() if name in found or known[1] >= now}
         self._new = deque(offer for offer in self._new if offer.id in self._known)
-        self._seen_at = asyncio.get_running_loop().time()
+        self._seen_at = monotonic()
         self.offer(*new)
 
     async def _follow_feed(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
-        loop = asyncio.get_running_loop()
-        idle_since = loop.time()
+        idle_since = monotonic()
         try:
             with await self._feed.wakeups.listen(keys.OFFERS) as listener:
-                while self._waiters or loop.time() - idle_since < IDLE_SECONDS:
+                while self._waiters or monotonic() - idle_since < IDLE_SECONDS:
                     if self._waiters:
-                        idle_since = loop.time()
+                        idle_since = monotonic()
                     try:
                         listener.forget()
                         if not self._listens.is_set():
