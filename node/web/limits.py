@@ -105,8 +105,7 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does; give that back if the block fails or calls the function that it is
-        given."""
+        """Charge the client as `charge` does. Give that back if the block fails or calls the function it is given."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:
