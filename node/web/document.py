@@ -134,8 +134,7 @@ def _values(headers: Sequence[Header], wanted: bytes) -> bytes:
 
 
 def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bool | None:
-    """Return whether the content was modified after the date in a header; None unless the header gives exactly one
-    date."""
+    """Return whether the content was modified after the date in a header; None unless there is exactly one date."""
     value = _values(headers, name)
     if modified is None or not value or len(value) > MAX_DATE_CHARACTERS:
         return None

@@ -20,15 +20,13 @@ ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 
 
 class HelpLink:
-    """The `Link` header that says where errors are explained (DESIGN 6). One per process, since a process serves one
-    node."""
+    """The `Link` header that says where errors are explained (DESIGN 6). One per process, which serves one node."""
 
     def __init__(self) -> None:
         self.lead_below("")
 
     def lead_below(self, root: str) -> None:
-        """Set the path prefix under which clients reach the node (`Settings.public_path`). Call before any error is
-        made."""
+        """Set the path prefix under which clients reach the node (`Settings.public_path`), before any error is made."""
         self.header: Header = (b"link", f'<{root}/llms-full.txt#errors>; rel="help"'.encode())
 
 
@@ -269,8 +267,7 @@ def code_of(failure: Exception, status: int = 500) -> str:
 
 
 def response_to(request: Request, failure: Exception) -> Response:
-    """Return the answer to a request that failed. Any exception not handled here is a bug: logged, and answered with
-    500."""
+    """Return the answer to a failed request. Any exception not handled here is a bug: logged, and answered with 500."""
     if isinstance(failure, Refused):
         return refusal(failure)
     if isinstance(failure, Invalid):

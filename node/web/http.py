@@ -61,8 +61,7 @@ NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:
-    """Return `receive` for an application that reads the body by itself, beginning with the message already
-    requested."""
+    """Return `receive` for an application that reads the body by itself, from the message already requested on."""
     requested: list[Awaitable[ASGIMessage]] = [scope[FIRST_MESSAGE]] if FIRST_MESSAGE in scope else []
 
     async def receive_next() -> ASGIMessage:
@@ -72,8 +71,7 @@ def receive_all(scope: Scope, receive: Receive) -> Receive:
 
 
 async def until_disconnected(receive: Receive) -> None:
-    """Return when the client has gone away, or sends more of a body, which nobody reads and which would not be
-    counted."""
+    """Return when the client is gone, or sends more of a body, which nobody reads and which would not be counted."""
     while (message := await receive())["type"] != "http.disconnect" and not message.get("body"):
         pass
 
@@ -159,8 +157,7 @@ class Request:
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """Return the query parameters, parsed once; of a repeated name, the last value. Raises Invalid
-        (`parameters_of`)."""
+        """Return the query parameters, parsed once (by `parameters_of`, which may raise Invalid)."""
         if self._query is None:
             self._query = parameters_of(self.scope["query_string"])
         return self._query
@@ -214,8 +211,7 @@ class Request:
             self.scope.pop(FIRST_MESSAGE, None)
 
     def noting_end(self, receive: Receive) -> Receive:
-        """Return `receive` for an application that reads the body by itself; the request notes when the body has
-        ended."""
+        """Return `receive` for an application that reads the body by itself; the request notes the end of the body."""
 
         async def receive_next() -> ASGIMessage:
             message = await receive()

@@ -38,8 +38,7 @@ class Schemas:
             _allow_null(self.whole(self._uses[kind]))
 
     def use(self, kind: Any) -> Schema:
-        """Return the schema to write where the type is used: a reference, or the schema itself if the type has no
-        name."""
+        """Return the schema to write where the type is used: a reference, or the schema itself if it has no name."""
         return self._uses[kind]
 
     def whole(self, schema: Schema) -> Schema:

@@ -187,8 +187,8 @@ class RequestTurn:
             self.count_as_inactive(-1)
 
     def count_as_inactive(self, change: int) -> None:
-        """Tell admission control that the request is now inactive, no work for the process (`change` 1), or active
-        again (-1)."""
+        """Tell admission control that the request is inactive, no work for the process (`change` 1), or active again
+        (-1)."""
         age_group = self._scope.get(AGE_GROUP)
         if age_group is not None:
             age_group.inactive += change
