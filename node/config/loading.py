@@ -73,7 +73,7 @@ def _known_texts(environ: Mapping[str, str]) -> dict[str, SettingText]:
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the settings from the environment and relay.toml. Raises ConfigError."""
+    """Return the settings from the environment and relay.toml. Raises ConfigError."""
     given = _known_texts(environ)
     limits = {
         field: _value(name, Limit, given[name])

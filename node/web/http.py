@@ -223,9 +223,9 @@ class Request:
     async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which waits up to `seconds` for a change. Cancel `work` if the client goes away.
 
-        The request keeps its turn, except while `work` is `paused`. Raises Disconnected, Refused `limit.waiting` if too
-        many requests of the client or its site wait in this process, and whatever `body` raises if the body has not
-        been read yet.
+        The request keeps its turn, except while `work` is `paused` (`node.common.pauses`). Raises Disconnected, Refused
+        `limit.waiting` if too many requests of the client or its site wait in this process, and whatever `body` raises
+        if the body has not been read yet.
         """
         if not seconds:
             return await work

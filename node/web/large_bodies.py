@@ -14,8 +14,7 @@ LARGE_BYTES_A_SECOND = 50 * 1024 * 1024
 half of that time, which leaves the other half to the requests of others."""
 
 MAX_STEP_WAIT_SECONDS = 2.0
-"""Longest wait for a step. It limits the large bodies that a process holds in the meantime, for all clients, to 100
-MiB."""
+"""Longest wait for a step. It bounds the large bodies that a process holds for all clients at a time to 100 MiB."""
 
 
 class LargeBodySteps:

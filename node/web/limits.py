@@ -31,8 +31,8 @@ COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
 the node knows how many of them exist."""
 
 WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
-"""Failures after which the node keeps nothing of a request. The exception is OutcomeUnknown, a subclass of
-StoreUnavailable: after it the write may have happened, so place and bytes stay taken."""
+"""Failures after which the node keeps nothing of a request. OutcomeUnknown, a subclass of StoreUnavailable, is treated
+apart: the write may have happened, so place and bytes stay taken."""
 
 OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
 """Refusals by a limit other than the one that would count the request. A request refused by one of these counts in
@@ -105,7 +105,8 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does. Give that back if the block fails or calls the function it is given."""
+        """Charge the client as `charge` does. Give the bytes back if the block fails without effect, or calls the
+        function that it is given."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:
@@ -200,10 +201,10 @@ class Permit:
     block raises Refused or Invalid before that, the request is counted at that point, so that nobody can try out the
     parser or the English gate for free (SPEC 7).
 
-    Not counted are refusals for lack of room (by `hold`, by `charge`, or as `store.busy`), except by a script, since
-    the request has been judged by then, and refusals within the limit of an entity that does not exist. A request that
-    repeats an earlier one needs no room. The bytes charged for a request that is refused or repeated are given back in
-    the end, except those that the permit was told to `keep`.
+    A refusal for lack of room (by `hold`, by `charge`, or as `store.busy`) is not counted, unless a script refuses: by
+    then the request has been judged. A refusal within the limit of an entity that does not exist is not counted either.
+    A request that repeats an earlier one needs no room. In the end, the bytes charged for a refused or repeated request
+    are given back, except those that the permit was told to `keep`.
     """
 
     __slots__ = (

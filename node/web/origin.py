@@ -99,12 +99,12 @@ def _is_for_this_machine(settings: Settings) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by name or address."""
+    """Return whether a host is this machine, by name or address."""
     return host in LOOPBACK or (is_address(host) and unmapped(ip_address(host)).is_loopback)
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an IP address."""
+    """Return whether a host is an IP address."""
     try:
         ip_address(host)
     except ValueError:

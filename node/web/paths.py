@@ -46,10 +46,11 @@ class Paths:
         return ", ".join(sorted(found))
 
     def fault(self, method: str, path: str) -> Fault:
-        """Return the function that turns a failure into an answer for this operation. If the path does not have this
-        method, another operation of the path supplies the function.
+        """Return the function with which the operation answers failures.
 
-        Operations that serve pages are skipped: a request that is refused before it reaches a handler gets no page.
+        If the path lacks this method, the function of one of its other operations is returned, and by default
+        `response_to`. Operations that serve pages are skipped: a request that is refused before it reaches a handler
+        gets no page.
         """
         operations = self._find(path)
         operation = operations.get(method)
