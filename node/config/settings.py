@@ -272,7 +272,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         says("without activity after which a thread made from a relay message is removed; 0 = never", 0, unit="days"),
     ] = 30
-    # 0 does not mean forever here: a context would be a list that grows without end.
+    # 0 (forever) is not allowed: a context would be a list that grows without end.
     message_retention_days: Annotated[float, says("an A2A message task can be read", 0.01, unit="days")] = 30
     feedback_retention_days: Annotated[
         float, says("feedback is kept, at most; 0 = limited by number only", 0, unit="days")

@@ -28,7 +28,7 @@ CONFIG_NAME = "relay.toml"
 """Name of the settings file if none is given. It is looked for in the data directory that the environment names."""
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""Errors that mean that nothing exists at a path. After any other error, something may."""
+"""Errors that mean that nothing exists at a path. After any other error, something may exist there."""
 
 IN_FORCE = "NODE_SETTINGS"
 """The variable with which a supervisor hands down the settings that are in force but not from the environment, as JSON.

@@ -52,7 +52,7 @@ MAX_STORE_CALLS = 64
 TURN_SECONDS = 0.001
 """Time until the next turn while requests are queued."""
 LOOP_PASSES = 3
-"""Times that a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis."""
+"""How often a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis."""
 AGE_GROUP_SECONDS = 0.25
 """Time after which a new AgeGroup begins. A request older than two groups is assumed to wait for its client or for a
 change, which is no work for the process. (`AgeGroup.inactive` subtracts at once those known to wait.)"""
@@ -222,7 +222,8 @@ class Intake:
         return limit // max(len(self.age_group.entered_by_site), len(self._previous_group.entered_by_site), sites)
 
     def _under_way(self, site: str) -> float:
-        """Return how many requests that a site had admitted during overload have not ended; infinite for no site."""
+        """Return how many requests that a site had admitted during overload have not ended; infinite if `site` is
+        empty."""
         return self.age_group.under_way(site) + self._previous_group.under_way(site) if site else math.inf
 
     def _queue_with_body(self, body: Any) -> None:

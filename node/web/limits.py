@@ -105,8 +105,8 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does. Give the bytes back if the block fails without effect, or calls the
-        function that it is given."""
+        """Charge the client as `charge` does. Give the bytes back if the block fails without effect, or calls what it
+        is given."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:
