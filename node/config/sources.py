@@ -31,8 +31,8 @@ NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """Errors that mean that nothing exists at a path. After any other error, something may exist there."""
 
 IN_FORCE = "NODE_SETTINGS"
-"""The variable with which a supervisor hands down the settings that are in force but not from the environment, as JSON.
-A process that it restarts thus has the same settings as the others, even if the file has changed since."""
+"""The variable with which a supervisor hands down the settings in force whose values are not in the environment, as
+JSON. A process that it restarts thus has the same settings as the others, even if relay.toml has changed since."""
 
 MAX_SECRET_BYTES = 64 * 1024
 """Largest file from which one value is read. A larger one, such as a device or a log, was named by mistake."""
@@ -111,8 +111,8 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
 
 
 def handed_down(given: Mapping[str, SettingText]) -> dict[str, str]:
-    """Return the settings that are not from the environment as one variable for child processes, which inherit the
-    rest."""
+    """Return the settings whose values are not in the environment as one variable for child processes, which inherit
+    the rest."""
     written = {name: found for name, found in given.items() if found.source != ENVIRONMENT}
     return {IN_FORCE: msgspec.json.encode(written).decode()}
 

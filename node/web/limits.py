@@ -105,8 +105,8 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does. Give the bytes back if the block fails without effect, or calls what it
-        is given."""
+        """Charge the client as `charge` does. Give the bytes back if the block calls the yielded function, or fails
+        without effect."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:
@@ -119,7 +119,8 @@ class Limiter:
     def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[int]:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
-        Returns the number of bytes charged. Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
+        Returns the number of bytes charged. Raises Refused `memory.low`, `disk.low`, `node.full`, `quota.bytes`,
+        StoreUnavailable.
         """
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
@@ -129,8 +130,8 @@ class Limiter:
     ) -> Quota | None:
         """Count the request, and for `milliseconds` the thing that it creates. Return None if the limit is off.
 
-        `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
-        StoreUnavailable.
+        `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `disk.low`, `node.full`, `limit.exceeded`,
+        `quota.<kind>`, StoreUnavailable.
         """
         self._capacity.admit(_kept_as(kind))
         limit = self.limits[kind]
@@ -290,8 +291,8 @@ class Permit:
         `label`: what the operator is told about the thing. `repeats`: the key under which the thing is created; if an
         earlier request with this key has created it and the quota has no room, only the request is counted. `taken`: as
         in `Capacity.quota`. Returns the name of the place in the quota, by which it can be released later; empty if
-        there is no limit. The permit releases the place if the block fails. Raises Refused `memory.low`, `node.full`,
-        `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
+        there is no limit. The permit releases the place if the block fails. Raises Refused `memory.low`, `disk.low`,
+        `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
         self._is_settled = True
         self._repeats = repeats
@@ -306,8 +307,8 @@ class Permit:
     async def charge(self, kind: Kind, size: int, repeats: IdempotencyKey | None = None) -> None:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
-        `repeats`: as in `hold`, for a request that did not call `hold`. Raises Refused `memory.low`, `node.full`,
-        `quota.bytes`, StoreUnavailable.
+        `repeats`: as in `hold`, for a request that did not call `hold`. Raises Refused `memory.low`, `disk.low`,
+        `node.full`, `quota.bytes`, StoreUnavailable.
         """
         self._repeats = self._repeats or repeats
         try:

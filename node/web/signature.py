@@ -35,7 +35,7 @@ class Signatures:
         `shown` names the fields that the stored record will show.
 
         Raises RefusedWithHeaders `signature.invalid` if the signature is meant for this node and does not verify,
-        Refused `client.blocked` if its key is blocked.
+        Refused `client.blocked` if its key is blocked, and what `Request.body` raises.
         """
         if request.header(b"signature-input") is None:
             return UNSIGNED

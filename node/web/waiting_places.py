@@ -53,7 +53,7 @@ class WaitingPlaces:
         self._taken = 0
 
     def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
-        """Raise the number of places of this request to what `size` bytes take, plus `requests`.
+        """Set the number of places of this request to what `size` bytes take, plus `requests`.
 
         Raises Refused `limit.waiting` if the client or its site has too few left.
         """
