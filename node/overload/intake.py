@@ -222,8 +222,8 @@ class Intake:
         return limit // max(len(self.age_group.entered_by_site), len(self._previous_group.entered_by_site), sites)
 
     def _under_way(self, site: str) -> float:
-        """Return how many requests that a site had admitted during overload have not ended; infinite if `site` is
-        empty."""
+        """Return the number of a site's requests that were admitted during overload and have not ended; infinite if
+        `site` is empty."""
         return self.age_group.under_way(site) + self._previous_group.under_way(site) if site else math.inf
 
     def _queue_with_body(self, body: Any) -> None:

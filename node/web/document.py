@@ -98,7 +98,7 @@ def etag_of(body: bytes) -> str:
 def conditional(
     request: Request, body: bytes, headers: tuple[Header, ...], tag: str, modified: int | None = None
 ) -> Response:
-    """Return 200 with the body, or 304 if the client has it. `modified`, and what it raises: as in `client_has`."""
+    """Return 200 with the body, or 304 if the client has it. `modified` and exceptions: as in `client_has`."""
     headers = (*headers, (b"etag", tag.encode()))
     if modified is not None:
         headers = (*headers, (b"last-modified", formatdate(modified, usegmt=True).encode()))

@@ -348,7 +348,7 @@ class Permit:
         await self.release()
 
     async def _needs_no_room(self, refused: Refused) -> bool:
-        """Return whether the quota refused a request whose thing an earlier request with the same key has created."""
+        """Return whether the request was refused by its quota, but repeats one that has already created the thing."""
         if not self._repeats or not refused.code.startswith("quota."):
             return False
         return await self._limiter.store.is_known(self._repeats)

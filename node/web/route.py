@@ -83,7 +83,8 @@ class Described(msgspec.Struct, frozen=True):
     keeps: str = ""
     """Kind under which the operation is charged (`node.share.cost`), if it differs from the name of its limit."""
     example: Any = None
-    """A complete, valid JSON body, for a type whose members with examples do not all belong in one body."""
+    """A JSON body that works as it stands, if the members of `body` that have examples do not all belong in one
+    body."""
     hot: bool = False
     """Whether the dispatcher finds the operation without the router, because agents call it all the time."""
     hidden: bool = False
