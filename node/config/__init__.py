@@ -1,4 +1,4 @@
-"""The settings of a node: the list (`settings`), their types (`values`), where they come from (`sources`)."""
+"""The settings of a node: their list (`settings`), their types (`values`), and where they come from (`sources`)."""
 
 from node.config.current import CurrentSettings
 from node.config.loading import load, texts, variable

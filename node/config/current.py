@@ -1,4 +1,4 @@
-"""The settings in force in a process: those it started with, until it reads them again."""
+"""The settings in force in a process: those from its start or, later, from its last reload."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class CurrentSettings:
-    """The settings in force, and what is made from them when it is first asked for, such as documents."""
+    """The settings in force, and values derived from them on first use, such as documents."""
 
     def __init__(self, settings: Settings) -> None:
         self.now = settings
 
     def derived(self, make: Callable[[Settings], T]) -> Callable[[], T]:
-        """A function that returns `make(settings)` for the settings in force, made once and again when they change."""
+        """Return a function that returns `make(settings)` for the settings in force, cached until they change."""
         made: tuple[Settings, T] | None = None
 
         def get() -> T:

@@ -1,4 +1,4 @@
-"""Makes `Settings` from the texts of the sources. Nothing else in the program reads settings from the environment."""
+"""Builds `Settings` from the texts of the sources. Nothing else in the program reads settings from the environment."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -25,16 +25,16 @@ from node.config.values import (
 
 AWS_PREFIX = "AWS_"
 AWS_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # standard for every program that makes traces
+TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # standard variable of all programs that emit traces
 
 MAX_INTEGER = 2**50
-"""The largest integer of any setting: as seconds, it still fits into a TTL of Redis in milliseconds (64 bits)."""
+"""Largest integer of any setting. As seconds, it still fits into a TTL of Redis in milliseconds (64 bits)."""
 
 MAX_FLOAT = 1e6
-"""The largest value of a setting that may be fractional: as days, nearly 3,000 years."""
+"""Largest value of a fractional setting. As days, it is nearly 3,000 years."""
 
 FIELDS = tuple(name for name in Settings.__struct_fields__ if name not in {"limits", "aws"})
-"""The settings that have one variable each."""
+"""The settings with one variable each."""
 
 _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     Limit: Limit.parse,
@@ -44,7 +44,7 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     Proxies: Proxies.parse,
     Path: Path,
 }
-"""How the text of a setting is read, by its type."""
+"""Parsers of setting texts, by type."""
 
 _TEXTS: Mapping[str, Callable[[str], str]] = {
     "host": listening_host,
@@ -54,11 +54,11 @@ _TEXTS: Mapping[str, Callable[[str], str]] = {
     "node_id": label,
     "admin_names": host_names,
 }
-"""How settings that are text of a certain form are read, by name."""
+"""Parsers of text settings with a certain form, by name."""
 
 
 def texts(environ: Mapping[str, str] = os.environ) -> dict[str, SettingText]:
-    """The text of every setting that is given, with its source; values are not checked. Raises ConfigError."""
+    """Return the text of every given setting, with its source. The values are not checked. Raises ConfigError."""
     return gather(environ, SECRETS, Settings().data_dir)
 
 
@@ -73,7 +73,7 @@ def _known_texts(environ: Mapping[str, str]) -> dict[str, SettingText]:
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the settings from the environment and relay.toml. Raises ConfigError."""
+    """Return the settings from the environment and relay.toml. Raises ConfigError."""
     given = _known_texts(environ)
     limits = {
         field: _value(name, Limit, given[name])
@@ -92,12 +92,12 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def variable(*parts: str) -> str:
-    """The name of a setting in the environment."""
+    """Return the name of a setting in the environment."""
     return PREFIX + "_".join(parts).upper()
 
 
 def _aws(environ: Mapping[str, str]) -> dict[str, str]:
-    """The AWS_* variables; each credential may be given by a file, `AWS_SECRET_ACCESS_KEY_FILE`."""
+    """Return the AWS_* variables. A file may hold each credential: `AWS_SECRET_ACCESS_KEY_FILE` and the like."""
     there = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
     given = {name: SettingText(text, ENVIRONMENT) for name, text in there.items()}
     return {name: found.text for name, found in with_files(given, AWS_SECRETS).items()}
@@ -109,7 +109,7 @@ def _value(name: str, hint: Any, given: SettingText, parse: Callable[[str], Any]
     try:
         given.text.encode()
         return parse(given.text) if parse else _plain(hint, given.text)
-    except UnicodeEncodeError as error:  # bytes of the environment, which Python keeps as lone surrogates
+    except UnicodeEncodeError as error:  # undecodable bytes of the environment, which Python keeps as lone surrogates
         raise ConfigError(f"{name} is not UTF-8") from error
     except ValueError as error:
         shown = name if name in SECRETS else f"{name}={given.text!r}"
@@ -117,7 +117,7 @@ def _value(name: str, hint: Any, given: SettingText, parse: Callable[[str], Any]
 
 
 def _plain(hint: Any, text: str) -> Any:
-    """A word or a number. Raises ValueError."""
+    """Return a word or a number. Raises ValueError."""
     try:
         value = msgspec.convert(text, hint, strict=False)
     except msgspec.ValidationError as error:

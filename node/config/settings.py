@@ -13,7 +13,7 @@ import msgspec
 from node.config.values import AllowedOrigins, Limit, Networks, Proxies, Schedule
 
 SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RELAY_SEARCH_URL"))
-"""Settings whose values are never shown (URLs may hold passwords); each may be in a file, as `RELAY_SECRET_FILE`."""
+"""Settings whose values are never shown (URLs may contain passwords). A file may hold each: `RELAY_SECRET_FILE`."""
 
 PLAIN_IN_PATH = "/%:@!$&()*+="
 """Characters that a path may contain (RFC 3986 §3.3) and that need no quoting in headers and policies."""
@@ -22,9 +22,9 @@ _FULLER = "; once half of them are there, an address may have fewer and fewer"
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None, *, unit: str = "") -> msgspec.Meta:
-    """The meaning of a setting, its smallest and largest value, and its unit.
+    """Return the meaning of a setting, its smallest and largest value, and its unit.
 
-    Unit and meaning are read as one phrase: `seconds` `a Redis call may take`.
+    Unit and meaning read as one phrase: `seconds` `a Redis call may take`.
     """
     return msgspec.Meta(description=meaning, ge=least, le=most, extra={"unit": unit})
 
@@ -252,7 +252,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 12
     artifact_total_bytes: Annotated[int, says("of artifacts the node may hold", 1, unit="bytes")] = 20 * 1024**3
-    # At least an hour: before that, an upload URL could still bring back what was removed.
+    # At least an hour: until then, an upload URL could bring back what was removed.
     artifact_ttl: Annotated[int, says("an available artifact is kept", 3600, unit="seconds")] = 7 * 86400
     task_hot_days: Annotated[
         float, says("after which a contract that is over is kept compressed; 0 = never", 0, unit="days")
@@ -272,7 +272,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         says("without activity after which a thread made from a relay message is removed; 0 = never", 0, unit="days"),
     ] = 30
-    # Not 0 for ever: a context would be a list that grows without end.
+    # 0 (forever) is not allowed: a context would be a list that grows without end.
     message_retention_days: Annotated[float, says("an A2A message task can be read", 0.01, unit="days")] = 30
     feedback_retention_days: Annotated[
         float, says("feedback is kept, at most; 0 = limited by number only", 0, unit="days")
@@ -320,19 +320,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe level that is logged")] = "info"
     limits: Limits = Limits()
     aws: dict[str, str] = {}
-    """The AWS_* variables of the environment; no table shows them, since they hold credentials."""
+    """The AWS_* variables of the environment. No table shows them, since they contain credentials."""
 
     @property
     def public_url(self) -> str:
-        """The node's own address without a trailing slash."""
+        """The node's public URL, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.base_url.rstrip("/") or f"http://{host}:{self.port}"
 
     @property
     def public_path(self) -> str:
-        """The path of that address, without a trailing slash, quoted for HTML and headers; empty if there is none.
+        """The path of the public URL, without a trailing slash, quoted for HTML and headers; empty if there is none.
 
-        A proxy strips it before the node sees it, so every path that the node gives out has to begin with it.
+        A proxy strips this path before the request reaches the node, so every path that the node gives out must begin
+        with it.
         """
         path = urlsplit(self.public_url).path.strip("/")
         return f"/{quote(path, safe=PLAIN_IN_PATH)}" if path else ""
@@ -341,7 +342,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def blob_directory(self) -> Path | None:
         """The local directory for the bytes of artifacts; None if RELAY_BLOB_URL names a bucket.
 
-        Raises ValueError if it is neither that nor the URL of a directory.
+        Raises ValueError if RELAY_BLOB_URL names neither a bucket nor a directory.
         """
         if self.blob_url.startswith("s3:"):
             return None

@@ -1,7 +1,8 @@
-"""Where the text of each setting comes from: the environment, a file that it names, or relay.toml.
+"""Collects the text of each setting from its source: the environment, a file that the environment names, or relay.toml.
 
-The environment takes precedence over relay.toml. `RELAY_SECRET_FILE` and the like name a file that holds the value, so
-that an operator writes a secret into neither. This module knows no setting by name but those that say where to look.
+The environment takes precedence over relay.toml. Variables such as `RELAY_SECRET_FILE` name a file that contains the
+value, so that an operator need not write a secret into either source. The only settings that this module knows by name
+are those that say where to look.
 """
 
 import errno
@@ -21,22 +22,22 @@ PREFIX = "RELAY_"
 FILE_SUFFIX = "_FILE"
 ENVIRONMENT = "environment"
 CONFIG = "RELAY_CONFIG"
-"""The variable that names the file of settings, as `--config` does."""
+"""Name of the variable that names the settings file, as `--config` does."""
 
 CONFIG_NAME = "relay.toml"
-"""The file of settings if none is named, looked for in the data directory that the environment names."""
+"""Name of the settings file if none is given. It is looked for in the data directory that the environment names."""
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""Errors that mean that there is nothing at a path. Any other leaves that open."""
+"""Errors that mean that nothing exists at a path. After any other error, something may exist there."""
 
 IN_FORCE = "NODE_SETTINGS"
-"""The variable in which a supervisor hands down the part of relay.toml that is in force, as JSON: a process that it
-starts again has the same settings as the others, whatever the file says by now."""
+"""The variable with which a supervisor hands down the settings in force whose values are not in the environment, as
+JSON. A process that it restarts thus has the same settings as the others, even if relay.toml has changed since."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Largest size of a file that holds one value. A larger one, such as a device or a log, was named by mistake."""
+"""Largest file from which one value is read. A larger one, such as a device or a log, was named by mistake."""
 
-# Variables that Kubernetes adds to every container of a namespace for each Service in it, such as one named `relay`.
+# Variables that Kubernetes adds to every container for each Service in its namespace, for example one named `relay`.
 # `enableServiceLinks: false` turns them off.
 _SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
 _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
@@ -45,25 +46,25 @@ _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 _OF_THE_CLIENT = frozenset(
     f"{PREFIX}{name}" for name in ("NODE", "INBOX", "INBOX_TOKEN", "KEY", "MESSAGE_ID", "TASK_ID")
 )
-"""Variables of the command `relay`, which may be set in a shell from which a node is started or operated, too."""
+"""Variables of the command `relay`. They may also be set in a shell from which a node is started or operated."""
 
 
 class SettingText(msgspec.Struct, frozen=True):
-    """The text of one setting, and where it was found."""
+    """The text of one setting, and its source."""
 
     text: str
     source: str
 
     @property
     def where(self) -> str:
-        """The beginning of a message about it: the file, if it is from one."""
+        """The beginning of a message about the setting: its file; empty if it is from the environment."""
         return "" if self.source == ENVIRONMENT else f"{self.source}: "
 
 
 def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, SettingText]:
-    """Every setting that is given, by its name in the environment; unknown names are not refused here.
+    """Return every setting that is given, by its name in the environment. Unknown names are not refused here.
 
-    Each of `secrets` may be given by a file. Raises ConfigError.
+    Each of `secrets` may also be given by a file. Raises ConfigError.
     """
     there = {
         name: text
@@ -85,15 +86,18 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
 
 
 def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
-    """The file of settings, if there is one. Raises ConfigError if one is named and missing, or if it cannot be read.
+    """Return the path of the settings file; None if there is none. Raises ConfigError if a file is named but missing,
+    or cannot be read.
 
-    Anything else at its path is an error, too: a container that mounts a file which the host lacks gets a directory.
+    Anything at that path other than a file is also an error: a container that mounts a file missing on the host gets a
+    directory instead.
     """
     named = environ.get(CONFIG)
     path = Path(named or Path(environ.get("RELAY_DATA_DIR") or data_dir, CONFIG_NAME))
     is_there = False
     try:
-        # Not `is_file`: with Python 3.14 that says no of a file that may not be looked at, which would then be ignored.
+        # Not `is_file`: in Python 3.14 that returns False for a file that may not be accessed, so the file would be
+        # ignored.
         is_there = stat.S_ISREG(path.stat().st_mode)
     except OSError as error:
         if error.errno not in NOT_THERE:
@@ -107,13 +111,14 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
 
 
 def handed_down(given: Mapping[str, SettingText]) -> dict[str, str]:
-    """The settings that are not from the environment, as a variable for child processes, which inherit the others."""
+    """Return the settings whose values are not in the environment as one variable for child processes, which inherit
+    the rest."""
     written = {name: found for name, found in given.items() if found.source != ENVIRONMENT}
     return {IN_FORCE: msgspec.json.encode(written).decode()}
 
 
 def _value_of_file(name: str, path: str) -> str:
-    """The value that a file holds, for the setting `name`. Raises ConfigError."""
+    """Return the value in the file at `path`, for the setting `name`. Raises ConfigError."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(MAX_SECRET_BYTES + 1).decode().strip()
@@ -126,7 +131,7 @@ def _value_of_file(name: str, path: str) -> str:
 
 
 def with_files(given: Mapping[str, SettingText], secrets: Iterable[str]) -> dict[str, SettingText]:
-    """`given`, with the values of files in place of the settings that name the files. Raises ConfigError."""
+    """Return `given` with each setting that names a file replaced by the value in that file. Raises ConfigError."""
     found = dict(given)
     for name in sorted(secrets):
         if by_file := found.pop(name + FILE_SUFFIX, None):
@@ -138,20 +143,20 @@ def with_files(given: Mapping[str, SettingText], secrets: Iterable[str]) -> dict
 
 
 def _settings_of(path: Path) -> Iterator[tuple[str, str]]:
-    """The settings in a file, named as in the environment."""
+    """Yield the settings in a file, with their names in the environment."""
     try:
         written = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # of TOML, or of UTF-8
+    except ValueError as error:  # bad TOML or bad UTF-8
         raise ConfigError(f"{path}: {error}") from error
     for name, value in _flat(written, ()):
-        if value != "":  # it has its default, as if its variable were empty
+        if value != "":  # an empty value means the default, as with an empty variable
             yield PREFIX + name.upper(), _text(path, name, value)
 
 
 def _flat(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """`[limit]` with `relay = "10/60"` is `limit_relay`."""
+    """Yield the values of nested tables with their joined names: `relay = "10/60"` in `[limit]` is `limit_relay`."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(cast("dict[str, Any]", value), (*above, name))
@@ -160,10 +165,10 @@ def _flat(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[st
 
 
 def _text(path: Path, name: str, value: Any) -> str:
-    """A value as the environment would have it; a list is joined by commas."""
+    """Return a value as the environment would have it. The items of a list are joined with commas."""
     match value:
         case bool():
-            return str(value).lower()  # a word: as 1 it would pass for a number, such as one day
+            return str(value).lower()  # a word: `1` would pass for a number, such as one day
         case str() | int() | float():
             return str(value)
         case list():
@@ -173,7 +178,7 @@ def _text(path: Path, name: str, value: Any) -> str:
 
 
 def _is_of_others(name: str, text: str) -> bool:
-    """Whether a variable is for the command `relay`, or from Kubernetes, as RELAY_PORT=tcp://10.0.0.1:8000 is."""
+    """Return whether a variable is for the command `relay`, or from Kubernetes, like RELAY_PORT=tcp://10.0.0.1:8000."""
     return name in _OF_THE_CLIENT or bool(
         _SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text))
     )

@@ -1,4 +1,4 @@
-"""The types of settings other than numbers and words. Each is parsed from text, and `str` gives such a text back."""
+"""The types of settings other than numbers and words. Each is parsed from text, and `str` turns it back into text."""
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -10,19 +10,19 @@ MAX_PAUSE = 86400.0
 """Longest pause between two attempts at one callback, in seconds."""
 
 MAX_PAUSES = 100
-"""Most pauses between attempts at one callback: until the last attempt, its message takes memory in Redis."""
+"""Most pauses between attempts at one callback. Until the last attempt, its message takes memory in Redis."""
 
 MAX_COUNT = 10**9
-"""The largest count of a limit; Redis keeps the time of each request in the window."""
+"""Largest count of a limit. Redis keeps the time of each request in the window."""
 
 MAX_WINDOW = 366 * 86400
-"""The longest window of a limit, in seconds."""
+"""Longest window of a limit, in seconds."""
 
 UNIX_PEER = "unix"
-"""Stands for a peer on a unix socket, in RELAY_TRUSTED_PROXIES and as the address of a client."""
+"""Stands for a peer on a Unix socket, in RELAY_TRUSTED_PROXIES and as the address of a client."""
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
-"""A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
+"""Matches a scheme, a host and optionally a port (RFC 6454 §6.2)."""
 
 _VISIBLE = re.compile(r"[!-~]+")
 
@@ -32,14 +32,14 @@ Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
 USAGE_ERROR = 2
-"""Exit status of a process that cannot run with its settings; argparse uses the same for wrong arguments."""
+"""Exit status of a process that cannot run with its settings. argparse uses the same one for wrong arguments."""
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the message names it and says what to write."""
+    """A setting that cannot be used. The message names the setting and says what to write."""
 
     status = USAGE_ERROR
-    """Exit status of the process that it ends."""
+    """Exit status of the process that ends because of it."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ NO_LIMIT = Limit(0, 1)
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """Pauses before each further attempt, in seconds; there is one attempt more than pauses."""
+    """Pauses before the second and each further attempt, in seconds. There is one attempt more than pauses."""
 
     seconds: tuple[float, ...]
 
@@ -96,7 +96,7 @@ class AllowedOrigins(msgspec.Struct, frozen=True):
     listed: tuple[str, ...] = ()
     everyone: bool = False
     given: bool = True
-    """Whether an operator has set it; otherwise it depends on who can reach the node."""
+    """Whether an operator has set it. If not, the policy depends on who can reach the node."""
 
     @classmethod
     def parse(cls, text: str) -> "AllowedOrigins":
@@ -131,10 +131,10 @@ class Networks(msgspec.Struct, frozen=True):
 
 
 class Proxies(Networks, frozen=True):
-    """Peers that are trusted to say who their client is."""
+    """Peers that are trusted to name their clients."""
 
     unix: bool = False
-    """Whether peers on a unix socket are trusted, too."""
+    """Whether peers on a Unix socket are trusted, too."""
 
     @classmethod
     def parse(cls, text: str) -> "Proxies":
@@ -150,7 +150,7 @@ class Proxies(Networks, frozen=True):
 
 
 def bounds_of(meta: msgspec.Meta) -> str:
-    """The bounds of a setting that is a number: ` from 1 to 65535`, or nothing."""
+    """Return the bounds of a number setting, such as ` from 1 to 65535`; empty if it has none."""
     return "".join(f" {word} {bound:g}" for word, bound in (("from", meta.ge), ("to", meta.le)) if bound is not None)
 
 
@@ -170,11 +170,11 @@ def _short(network: Network) -> str:
 
 
 def http_url(text: str) -> str:
-    """Read the URL of a server, and strip trailing slashes. Raises ValueError."""
+    """Return the URL of a server without trailing slashes. Raises ValueError."""
     try:
         parts = urlsplit(text)
         is_one = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
-    except ValueError:  # of a port, of an address in brackets, or of a name with an empty or too long part
+    except ValueError:  # a bad port, a bad address in brackets, or a name with an empty or too long part
         is_one, parts = False, urlsplit("")
     if not is_one or parts.query or parts.fragment or not _VISIBLE.fullmatch(text) or {"@", ","} & set(parts.netloc):
         raise ValueError(f"{text!r} is not http(s)://HOST, or http(s)://HOST:PORT/PATH")
@@ -182,7 +182,7 @@ def http_url(text: str) -> str:
 
 
 def listening_host(text: str) -> str:
-    """Read the address or name of a host, without a port, which is another setting. Raises ValueError."""
+    """Return an address or host name without a port (the port is a setting of its own). Raises ValueError."""
     if not _HOST_NAME.fullmatch(text):
         try:
             ip_address(text)
@@ -192,14 +192,14 @@ def listening_host(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """Read a name that is shown in headers and metrics. Raises ValueError."""
+    """Return a name that is shown in headers and metrics. Raises ValueError."""
     if not text.isprintable() or len(text) > 100:
         raise ValueError("it takes at most 100 printable characters")
     return text
 
 
 def host_names(text: str) -> str:
-    """Read host names, comma separated. Raises ValueError for one with a port or a path, which would never match."""
+    """Return comma-separated host names. Raises ValueError for one with a port or a path, which would never match."""
     for name in text.split(","):
         if ":" in name or "/" in name:
             raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")

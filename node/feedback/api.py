@@ -28,8 +28,9 @@ class FeedbackApi:
     )
     async def post_feedback(self, request: Request) -> Response:
         async with AsyncExitStack() as stack:
-            # The permit is exited as by `async with` but not entered: that would refuse a client over the limit, and a
-            # report that is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
+            # The permit is exited as by `async with` but not entered. Entering would refuse a client over the limit,
+            # and a report that is repeated with its Idempotency-Key is always answered. Only reports that are kept
+            # count.
             permit = self._limiter.permit(request, "feedback", refusals=False)
             stack.push_async_exit(permit)
             new = await read_json(request, NewFeedback)
@@ -42,7 +43,7 @@ class FeedbackApi:
         return json_response(received)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.7."""
+        """Return the routes of SPEC 4.7."""
         return routes_of(
             "feedback",
             ("POST", "/api/v1/feedback", self.post_feedback),

@@ -1,4 +1,4 @@
-"""What feedback takes and shows (SPEC 2.7)."""
+"""Requests and answers of feedback (SPEC 2.7)."""
 
 from typing import Annotated, Literal
 
@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Meta
 
 SHORTEST = 10
-"""Characters of a report, at least (SPEC 2.7)."""
+"""Fewest characters of a report (SPEC 2.7)."""
 
 CONTACT_LENGTH = 1000
-"""Characters, at most: an RSA key of 4,096 bits takes 800 in PEM."""
+"""Most characters of a contact channel: an RSA key of 4,096 bits takes 800 in PEM."""
 
 
 Category = Literal["bug", "feature", "general", "inquiry"]
@@ -37,7 +37,7 @@ class NewFeedback(msgspec.Struct):
 
 
 class ReceivedFeedback(msgspec.Struct):
-    """The acknowledgement."""
+    """The acknowledgement of a report."""
 
     status: Literal["received"]
     feedback_id: str

@@ -21,7 +21,7 @@ class Feedback:
     async def add(
         self, rate: RateLimit, new: NewFeedback, idempotency: IdempotencyKey | None
     ) -> tuple[ReceivedFeedback, bool]:
-        """Keep a report; the second value says whether it is an earlier one, acknowledged again.
+        """Keep a report. The second value says whether the answer acknowledges an earlier report again.
 
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
@@ -40,11 +40,12 @@ class Feedback:
         return ReceivedFeedback("received", feedback_id), replayed
 
     def reports(self) -> AsyncIterator[Report]:
-        """All reports that are kept, newest first, for the operator. Raises StoreUnavailable."""
+        """Yield all reports that are kept, newest first, for the operator. Raises StoreUnavailable."""
         return self._store.reports()
 
 
 def _require_visible(field: str, value: str) -> None:
-    """Raise Invalid for control or invisible characters. Lines may end: a public key may be in PEM (SPEC 2.7)."""
+    """Raise Invalid for control or invisible characters. Line breaks may occur, as in a public key in PEM (SPEC
+    2.7)."""
     if not all(map(is_one_line, value.replace("\r\n", "\n").split("\n"))):
         raise Invalid.field("body", field, msg="must hold no control or invisible characters but line breaks")

@@ -15,11 +15,11 @@ from node.store.limits import LimitState, RateLimit
 from node.store.steps import Key, Rest, step
 
 KEPT_REPORTS = 2000
-"""Reports kept in each partition, about; the oldest go first. All reports of a site share one partition, so it is
-limited, too."""
+"""Reports kept in each partition, approximately; the oldest are dropped first. All reports of a site go to one
+partition, so each site is limited, too."""
 
 PAGE_SIZE = 50
-"""Reports read from a partition at a time."""
+"""Reports that are read from a partition at a time."""
 
 
 @step
@@ -35,7 +35,7 @@ def feedback_add(
     keep: int,
     fields: Rest,
 ) -> None:
-    """One report of a client, counted and kept once."""
+    """Count one report of a client, and keep it once."""
 
 
 class FeedbackStore:
@@ -46,7 +46,7 @@ class FeedbackStore:
         self._idempotency_ms = idempotency_ttl * 1000
 
     async def add(self, rate: RateLimit, idempotency: IdempotencyKey | None, fields: Sequence[str]) -> tuple[str, bool]:
-        """Keep a report in the client's partition: its id, and whether it was kept before.
+        """Keep a report in the client's partition. Return its id, and whether it was kept before.
 
         Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
@@ -75,7 +75,7 @@ class FeedbackStore:
         return feedback_id, False
 
     async def reports(self) -> AsyncIterator[Report]:
-        """All reports that are kept, newest first. Raises StoreUnavailable."""
+        """Yield all reports that are kept, newest first. Raises StoreUnavailable."""
         pages = await self._store.run_all([_newest(partition, "+") for partition in range(ids.PARTITIONS)])
         waiting = {partition: page for partition, page in enumerate(map(_entries, pages)) if page}
         while waiting:
@@ -89,12 +89,12 @@ class FeedbackStore:
 
 
 def _newest(partition: int, end: str) -> Sequence[Arg]:
-    """The command that reads the newest reports of a partition, up to the entry `end`."""
+    """Return the command that reads the newest reports of a partition, up to the entry `end`."""
     return ("XREVRANGE", keys.feedback(partition), end, "-", "COUNT", PAGE_SIZE)
 
 
 def _entries(page: object) -> list[tuple[str, dict[bytes, bytes]]]:
-    """Ids and fields of the reports in a page, the newest last."""
+    """Return the ids and fields of the reports in a page, the newest last."""
     return entries_of(page)[::-1]
 
 

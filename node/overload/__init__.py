@@ -1,2 +1,2 @@
-"""Admission control: how many requests a process works on at a time (`admission`), and where it refuses the others
+"""Admission control: how many requests a process works on at a time (`admission`), and how it refuses others
 (`intake`)."""

@@ -1,13 +1,13 @@
-"""Admission control: how many requests a web process works on at a time when more come than it can answer.
+"""Admission control: how many requests a web process works on at a time when more arrive than it can answer.
 
-A process that takes every request answers every request late: with 2,000 clients and twice the load it can serve, each
-of them waits for seconds. So the process measures how long a request takes at present. While this stays too long, it
-works only on as many requests as it can answer in time, and refuses the others at once (`node.overload.intake`), which
-costs a small part of an answer.
+A process that takes every request answers every request late: with 2,000 clients and twice the load that it can serve,
+each client waits for seconds. So the process measures how long a request currently takes. While that stays too long,
+the process works only on as many requests as it can answer in time, and refuses the others at once
+(`node.overload.intake`). A refusal costs a small fraction of an answer.
 
-Overload is detected as in CoDel (RFC 8289): the delay has been above a target for a whole interval; a burst that drains
-by itself is no overload. Then the limit follows the delay, as in Netflix's concurrency-limits. This module has neither
-clock nor I/O: `observe` is given the measurements.
+Overload is detected as in CoDel (RFC 8289): the delay has been above a target for a whole interval. A burst that drains
+by itself is not overload. During overload, the limit follows the delay, as in Netflix's concurrency-limits. This module
+has neither a clock nor I/O: `observe` is given the measurements.
 """
 
 import structlog
@@ -15,27 +15,27 @@ import structlog
 log = structlog.get_logger()
 
 OVERLOAD_SECONDS = 0.02
-"""A request that takes longer than this through the node, for a whole interval, is a sign of overload."""
+"""Delay of a request through the node that is a sign of overload if it is exceeded for a whole interval."""
 TARGET_SECONDS = 0.014
-"""Time that a request may take during overload. The 99th percentile is two to three times that, and should stay below
-50 ms. It is shorter than OVERLOAD_SECONDS so that a slow disk alone is not taken for overload that much sooner."""
+"""Target delay during overload. The 99th percentile is two to three times that, and should stay below 50 ms. The target
+is shorter than OVERLOAD_SECONDS so that a slow disk alone is not mistaken for overload so soon."""
 INTERVAL_SECONDS = 0.1
 """How long the delay must stay above OVERLOAD_SECONDS to count as overload."""
 DRAINING_SHARE = 0.9
-"""When a queue has shrunk to this share of its peak, it is draining, and the interval begins anew."""
+"""A queue that has shrunk to this share of its peak is draining, and the interval begins anew."""
 MAX_NORMAL_REQUESTS = 128
-"""Up to this many requests at a time are never overload, however slow: otherwise a stalled disk or Redis would get a
-few clients refused."""
+"""Up to this many requests at a time are never overload, however slow they are. Otherwise a stalled disk or Redis would
+cause a few clients to be refused."""
 MIN_LIMIT = 32
-"""Lowest limit of requests at a time: with fewer the process would be idle between two replies of Redis."""
+"""Lowest limit of requests at a time. With fewer, the process would be idle between two replies of Redis."""
 QUIET_SECONDS = 0.3
-"""The overload is over when no request has been refused for this long."""
+"""The overload is over once no request has been refused for this long."""
 MAX_DECREASE, MAX_INCREASE = 0.5, 1.1
 """Factors by which the limit may change from one observation to the next."""
 MAX_QUEUE_SECONDS = 0.014
-"""How long a request should wait before it is begun. If more than MAX_NORMAL_REQUESTS are under way and one has waited
-longer, the newest are begun first. During overload, requests that have waited longer are refused: their answers would
-be late anyway."""
+"""Longest time that a request should wait before it begins. If more than MAX_NORMAL_REQUESTS are under way and one has
+waited longer, the newest begin first. During overload, requests that have waited longer are refused: their answers
+would be late anyway."""
 
 
 class Admission:
@@ -55,18 +55,18 @@ class Admission:
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        """Requests at a time beyond which the next one is refused; None without overload."""
+        """Number of requests at a time at which the next one is refused; None without overload."""
         self.refused_early = 0
-        """Requests refused on arrival. Only Granian's thread writes it, so no increment is lost."""
+        """Requests refused on arrival. Only Granian's thread writes this count, so no increment is lost."""
         self.refused_late = 0
-        """Requests refused after they had waited. Only the event loop writes it."""
+        """Requests refused after they had waited. Only the event loop writes this count."""
         self._above_since: float | None = None
-        """Since when the delay has been above OVERLOAD_SECONDS."""
+        """Since when the delay has been above OVERLOAD_SECONDS (monotonic seconds); None if it is not."""
         self._peak = 0
         """Most requests under way since then."""
         self._refused_at_last_observation = 0
         self._refused_before = 0
-        """Requests refused before the present overload began."""
+        """Requests refused before the current overload began."""
         self._refused_early_before = 0
         self._last_refusal = 0.0
 
@@ -77,11 +77,12 @@ class Admission:
 
     @property
     def is_refusing(self) -> bool:
-        """Whether requests have been refused on arrival during the present overload."""
+        """Whether requests have been refused on arrival during the current overload."""
         return self.limit is not None and self.refused_early > self._refused_early_before
 
     def observe(self, now: float, delay: float, working: int) -> None:
-        """Adapt the limit. At the monotonic time `now`, a request takes `delay` seconds and `working` are under way."""
+        """Adapt the limit. `now`: monotonic seconds. `delay`: seconds that a request takes. `working`: as in
+        `Intake.working`."""
         if self.limit is None:
             self._detect(now, delay, working)
         else:
@@ -95,7 +96,7 @@ class Admission:
             self._above_since, self._peak = now, working
         self._peak = max(self._peak, working)
         if now - self._above_since >= INTERVAL_SECONDS and working > MAX_NORMAL_REQUESTS:
-            # Little's law: the number under way when each takes the target time.
+            # Little's law: this many are under way when each takes the target time.
             self.limit = max(MIN_LIMIT, round(working * TARGET_SECONDS / delay))
             self._refused_at_last_observation = self._refused_before = self.refused
             self._refused_early_before = self.refused_early

@@ -1,1 +1,1 @@
-"""Recipes: how to use the node, as Markdown whose code works as it stands, for pages and MCP resources."""
+"""Recipes: how to use the node, as Markdown with code that works as it stands. Shown as pages and as MCP resources."""

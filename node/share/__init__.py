@@ -1,1 +1,1 @@
-"""What an operation costs, and how much of the node one client may have (DESIGN 13)."""
+"""The cost of each operation, and the share of the node that one client may have (DESIGN 13)."""

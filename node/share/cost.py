@@ -1,13 +1,13 @@
 """How many bytes the node keeps for each kind of request, and when the kind is refused for lack of memory (DESIGN 13).
 
-A client is charged for the bytes that the node keeps: those of the body, as often as it is kept, and those of the
-records around it. `node.web.limits` adds them to the client's daily total, and `node.share.capacity` refuses kinds
-while memory is short. Every operation that writes has its kind here.
+A client is charged for the bytes that the node keeps: each copy of the body, and the records around it.
+`node.web.limits` adds them to the client's daily total, and `node.share.capacity` refuses kinds while memory is short.
+Every operation that writes has its kind here.
 
-The numbers are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it
-is, as terms, and for each passage of at most 700 characters as a vector of up to 4 kB with its place in the index. A
-step of a contract takes little itself, but a callback may report it: 1.2 kB for as long as the receiver fails. A claim
-is also charged for the callback of its release.
+The figures are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as
+text, as terms, and, for each passage of at most 700 characters, as a vector of up to 4 kB with its entry in the index.
+A change of a contract's status takes little itself, but may be reported by a callback, which takes 1.2 kB for as long
+as the receiver fails. A claim is also charged for the callback of its release.
 """
 
 from enum import IntEnum
@@ -17,7 +17,7 @@ import msgspec
 
 
 class Alarm(IntEnum):
-    """The order in which kinds are refused when memory becomes short. What finishes something is refused last."""
+    """The order in which kinds are refused when memory becomes short. Those that finish something come last."""
 
     NEVER = 0
     """Finishes something or hands it on, so that memory becomes free."""
@@ -30,14 +30,13 @@ class Alarm(IntEnum):
 
 
 SEARCHED_BYTES = 20_000
-"""Bytes at the beginning of a body that are searched, about: a thread or a reply has at most as many characters."""
+"""Bytes at the beginning of a body that are searched, about: a thread or reply has at most as many characters."""
 
 SEARCHED_AGAIN = 5
-"""How many times each of these bytes is kept besides the body: as terms, in the vector of its passage, and in the index
-of vectors."""
+"""Further bytes kept for each searched byte of a body: in terms, in its passage's vector, and in the vector index."""
 
 VECTOR_CHARACTERS = 700
-"""Characters that a skill of an agent is charged for its vector, however short it is: the length of a usual passage."""
+"""Characters charged for the vector of an agent's skill, however short the skill is: those of a usual passage."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +49,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     alarm: Alarm
 
     def of(self, size: int) -> int:
-        """Bytes kept for a request with a body of `size` bytes."""
+        """Return the bytes kept for a request with a body of `size` bytes."""
         return self.keeps + size + (SEARCHED_AGAIN * min(size, SEARCHED_BYTES) if self.searched else 0)
 
 
@@ -71,9 +70,9 @@ Kind = Literal[
     "step",
     "stream",
 ]
-"""What a request adds. `message`: a message that is not on the board: of the relay, A2A, or to an inbox. `result`:
-completes a contract, or settles a message. `step`: any other change of a contract's status. `stream`: a stream of
-events, which keeps nothing."""
+"""The thing that a request adds. `message`: a message that is not on the board: of the relay, of A2A, or to an inbox.
+`result`: completes a contract, or settles a message. `step`: any other change of a contract's status. `stream`: a
+stream of events, which keeps nothing."""
 
 COSTS: dict[Kind, Cost] = {
     "thread": Cost(keeps=5000, searched=True, alarm=Alarm.FIRST),
@@ -95,5 +94,5 @@ COSTS: dict[Kind, Cost] = {
 
 
 def refused_from(alarm: Alarm) -> tuple[Kind, ...]:
-    """The kinds that are refused at that stage of memory shortage."""
+    """Return the kinds that are refused at this stage of memory shortage."""
     return tuple(kind for kind, cost in COSTS.items() if Alarm.NEVER < cost.alarm <= alarm)

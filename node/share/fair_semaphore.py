@@ -1,7 +1,8 @@
-"""A semaphore whose few places are given to many keys in turn (fair queueing).
+"""A semaphore that gives its few places to many keys in turn (fair queueing).
 
-A key stands for somebody who must not delay others: a client, a publisher, a receiving domain. A key with a hundred
-requests waits for its own requests; another key's single request comes next. Places are those of one process.
+A key stands for a party that must not delay others: a client, a publisher, a receiving domain. A key with a hundred
+waiting requests delays only its own requests; the single request of another key comes next. The places are those of one
+process.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ class QueueFull(Exception):
 
 
 class FairSemaphore:
-    """`places` in all, of which one key has at most `each`; at most `waiting` more requests of one key wait.
+    """A semaphore of `places`. One key has at most `each` of them, and at most `waiting` requests that wait.
 
     Waiting keys are served round robin, and the requests of one key in order of arrival. Every operation takes O(1),
     however many keys wait.
@@ -25,15 +26,15 @@ class FairSemaphore:
         self._free = places
         self._each = each
         self._most_waiting = waiting
-        self._taken: dict[str, int] = {}  # no Counter, whose `del` is written in Python: every request passes here
+        self._taken: dict[str, int] = {}  # not a Counter: its `del` is written in Python, and every request passes here
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-        """Waiting requests by key; none of them is empty."""
+        """Waiting requests by key. No queue is empty."""
         self._next: OrderedDict[str, None] = OrderedDict()
-        """Waiting keys that may have another place; the next one to be served is first."""
+        """Waiting keys that may have another place. The first one is served next."""
 
     @asynccontextmanager
     async def of(self, key: str) -> AsyncGenerator[None]:
-        """Have a place for the key while the block runs. Raises QueueFull."""
+        """Hold a place for the key while the block runs. Raises QueueFull."""
         await self.enter(key)
         try:
             yield
@@ -41,19 +42,20 @@ class FairSemaphore:
             self.leave(key)
 
     def waiting(self, key: str) -> int:
-        """How many requests of the key wait for a place."""
+        """Return how many requests of the key wait for a place."""
         return len(self._queues.get(key, ()))
 
     def enter_now(self, key: str) -> bool:
-        """Have a place for the key, until `leave`, if it need not wait for one. Returns whether it has."""
-        # This overtakes nobody: a key waits only if no place is free, or if it has all the places that it may have.
+        """Take a place for the key, until `leave`, if it need not wait for one. Return whether it was taken."""
+        # This overtakes no waiting request: a key waits only if no place is free, or if it has all the places that it
+        # may have.
         if self._free and self._taken.get(key, 0) < self._each:
             self.take(key)
             return True
         return False
 
     async def enter(self, key: str) -> None:
-        """Wait for a place for the key, until `leave`. Raises QueueFull."""
+        """Wait for a place for the key and take it, until `leave`. Raises QueueFull."""
         if self.enter_now(key):
             return
         if self.waiting(key) >= self._most_waiting:
@@ -65,14 +67,14 @@ class FairSemaphore:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it got the place at the same moment
+            if not turn.cancelled():  # the place was given to it at the same moment
                 self.leave(key)
             else:
                 self._forget(key, turn)
             raise
 
     def take(self, key: str) -> None:
-        """Have a place for the key, until `leave`, even if that is more than it may have."""
+        """Take a place for the key, until `leave`, even beyond the key's share or the number of places."""
         self._free -= 1
         self._taken[key] = self._taken.get(key, 0) + 1
 
@@ -82,7 +84,7 @@ class FairSemaphore:
         left = self._taken.pop(key) - 1
         if left:
             self._taken[key] = left
-        if key in self._queues and left < self._each:  # it may have taken more than that
+        if key in self._queues and left < self._each:  # with `take`, a key can have more than `each`
             self._next.setdefault(key)
         while self._free and self._next:
             following, _ = self._next.popitem(last=False)
@@ -91,11 +93,11 @@ class FairSemaphore:
                 continue
             self.take(following)
             if following in self._queues and self._taken[following] < self._each:
-                self._next[following] = None  # behind all others
+                self._next[following] = None  # after all other keys
             turn.set_result(None)
 
     def _first(self, key: str) -> asyncio.Future[None] | None:
-        """Remove and return the first request of the key that still waits. Those before it were cancelled just now."""
+        """Remove and return the first request of the key that still waits; None if all were cancelled just now."""
         queue = self._queues[key]
         turn = queue.popleft()
         while queue and turn.cancelled():

@@ -1,4 +1,4 @@
-"""Where something came from, as an operator names it: an address, a prefix, or the thumbprint of a key."""
+"""The origin of something, as an operator names it: an address, a prefix, or the thumbprint of a key."""
 
 from ipaddress import ip_network
 
@@ -15,7 +15,7 @@ class ClientOrigin(msgspec.Struct, frozen=True):
     """A network, or the thumbprint of a key."""
 
     def covers(self, client: str, signer: str | None) -> bool:
-        """Whether something that this client sent, signed by this key or by none, came from here."""
+        """Return whether something from this client, signed with this key (None: unsigned), came from this origin."""
         if isinstance(self.named, str):
             return signer == self.named
         try:
@@ -25,7 +25,7 @@ class ClientOrigin(msgspec.Struct, frozen=True):
 
     @property
     def client(self) -> str:
-        """The client, as limits count it, if this is just one; empty for a key, and for a network of several."""
+        """The client as limits count it, if this is exactly one client; empty for a key, and for a larger network."""
         if isinstance(self.named, str):
             return ""
         if self.named.version == 6:
@@ -43,17 +43,17 @@ class Attributed(msgspec.Struct, frozen=True):
 
     kind: str
     id: str
-    """As the operator's commands name it: `<thread>:<number>` for a reply, `<inbox>:<id>` for a message."""
+    """The id as the operator's commands name it: `<thread>:<number>` for a reply, `<inbox>:<id>` for a message."""
     at: int | None
-    """Milliseconds since 1970; None where that is not kept."""
+    """Milliseconds since 1970; None where the time is not kept."""
     client: str | None
-    """As limits count it: an IPv4 address, or the /64 of an IPv6 one. None where only the key is known."""
+    """As limits count it: an IPv4 address, or the /64 of an IPv6 address. None where only the key is known."""
     signer: str | None
-    """Thumbprint of the key that signed it, or that it belongs to."""
+    """Thumbprint of the key that signed the thing, or that it belongs to."""
 
 
 def contains(wider: Network | str, named: Network | str) -> bool:
-    """Whether a network contains another. A key contains nothing."""
+    """Return whether the first network contains the second. A key contains nothing."""
     if isinstance(wider, str) or isinstance(named, str):
         return False
     return wider.version == named.version and named.subnet_of(wider)  # type: ignore[arg-type]

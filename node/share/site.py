@@ -1,8 +1,8 @@
-"""Which addresses count as one client, and which clients belong to one network.
+"""Which addresses count as one client, and which clients belong to one site.
 
 Limits count an IPv6 client by its /64, the smallest network that a provider assigns; within it, a host chooses its
-address freely. Providers assign a /48 or a /56 to one customer (RFC 6177 calls it a site), which holds 65,536 or 256
-such clients, so totals are also kept for each /48.
+address freely. Providers assign a /56 or a /48 to one customer (a site in RFC 6177). That is 256 or 65,536 such
+clients, so totals are also kept for each /48.
 """
 
 import ipaddress
@@ -18,11 +18,11 @@ SITE_BITS = 48
 """Length of the IPv6 prefix that counts as one site: the largest network that a provider assigns to one customer."""
 
 SITE_SHARE = 8
-"""The total of a site, as a multiple of the total of one client."""
+"""Total of a site, as a multiple of the total of one client."""
 
 
 def site_of(client: str) -> str:
-    """The /48 of a client that is counted as an IPv6 /64; any other client is its own site."""
+    """Return the /48 of a client that counts as an IPv6 /64; any other client is its own site."""
     return _site_of(client) if ":" in client else client
 
 
@@ -32,9 +32,11 @@ def _site_of(client: str) -> str:
 
 
 def network_of(name: str) -> Network:
-    """The network that an operator names by an address or a prefix; an IPv6 network is at least a whole client.
+    """Return the network that an operator names by an address or a prefix. An IPv6 network is widened to a whole
+    client.
 
-    Raises ValueError with a message for the operator if `name` is neither, or covers every address.
+    Raises ValueError with a message for the operator if `name` is neither an address nor a prefix, or covers every
+    address.
     """
     try:
         network = ipaddress.ip_network(name.strip(), strict=False)

@@ -1,21 +1,22 @@
-"""The media types and codings that a client prefers: Accept and Accept-Encoding (RFC 9110 §12.5)."""
+"""The media types and content codings that a client prefers: Accept and Accept-Encoding (RFC 9110 §12.5)."""
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 
 MAX_ACCEPT_CHARACTERS = 1024
-"""Characters of such a header that are read. Browsers send 200; 30,000 commas would take 25 ms and more."""
+"""Characters of such a header that are read. Browsers send 200; parsing 30,000 commas would take 25 ms or more."""
 
 _WEIGHT = re.compile(r"(?:^|;)\s*q ?= ?([01](?:\.\d*)?)\s*(?:;|\Z)")
-"""A weight among the parameters of a name."""
+"""Matches a weight (`q=`) among the parameters of a name."""
 
 
 def weights(header: str | None) -> dict[str, float]:
-    """The weight of each name in such a header, 0 (not wanted) to 1, in the order of the header (RFC 9110 §12.4.2).
+    """Return the weight of each name in such a header, from 0 (not wanted) to 1, in the order of the header (RFC 9110
+    §12.4.2).
 
-    Other parameters are ignored; of a name that comes twice the higher weight counts. Of a longer header the first
-    MAX_ACCEPT_CHARACTERS characters are read.
+    Other parameters are ignored. If a name is repeated, its highest weight counts. Only the first MAX_ACCEPT_CHARACTERS
+    characters are read.
     """
     found: dict[str, float] = {}
     for part in (header or "")[:MAX_ACCEPT_CHARACTERS].lower().split(","):
@@ -27,16 +28,16 @@ def weights(header: str | None) -> dict[str, float]:
 
 
 def weight_of(media_type: str, wanted: Mapping[str, float]) -> float:
-    """The weight of the most specific range that covers the media type; 0 if none does (RFC 9110 §12.5.1)."""
+    """Return the weight of the most specific range that covers the media type; 0 if none does (RFC 9110 §12.5.1)."""
     ranges = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
     return next((wanted[each] for each in ranges if each in wanted), 0.0)
 
 
 def preferred(accept: str | None, *offered: str) -> str:
-    """The media type among `offered` that an Accept header prefers.
+    """Return the media type among `offered` that an Accept header prefers.
 
-    Of equal ones it is the one that the header names first, else the one that is offered first; that is also the answer
-    to a client that wants none of them.
+    Ties go to the type that the header names first, else to the one that is offered first. A client that accepts none
+    of them also gets the one that is offered first.
     """
     return _preferred((accept or "")[:MAX_ACCEPT_CHARACTERS], offered)
 

@@ -1,5 +1,5 @@
-"""Reports how many bytes each client had this process keep, and how often it was refused, for the operator's daily sums
-(`node.store.activity`). No request waits for this."""
+"""Reports how many bytes the process has kept for each client, and how often it has refused each, for the operator's
+daily sums (`node.store.activity`). No request waits for these reports."""
 
 from contextlib import suppress
 
@@ -9,12 +9,12 @@ from node.store.errors import StoreUnavailable
 from node.web.usage import Usage
 
 REPORT_SECONDS = 10.0
-"""Time between two reports."""
+"""Interval between two reports."""
 
 
 async def report(store: ActivityStore, usage: Usage) -> None:
-    """Report what has not been reported yet. If Redis cannot be reached, that is lost."""
-    await usage.report()  # so that the bytes of the last second are among those in `noted`
+    """Report what has not been reported yet. If Redis cannot be reached, those figures are lost."""
+    await usage.report()  # so that `noted` includes the bytes of the last second
     kept, refused = usage.noted, counters.REFUSED_CLIENTS
     sums, counts = dict(kept), dict(refused)
     kept.clear()

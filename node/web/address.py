@@ -1,9 +1,9 @@
-"""The client address of a request, which limits count (DESIGN 6).
+"""The client address of a request, by which limits count (DESIGN 6).
 
-It is the socket's peer, unless that is a proxy that the operator trusts. Then it is the rightmost hop that is not
-trusted, in the one header that the proxy writes according to the settings; the other header may come from the client.
-The header is read from the right, where the proxy adds its peer, and only as far as needed, so nothing that a client
-writes to the left of it has an effect. If a hop cannot be parsed, the peer is the client.
+It is the socket's peer, unless the peer is a proxy that the operator trusts. In that case it is the rightmost untrusted
+hop in the one header that, according to the settings, the proxy writes; the client may have written the other header
+itself. The header is read from the right, where the proxy adds its peer, and only as far as needed, so nothing that a
+client writes further left has any effect. If a hop cannot be parsed, the peer counts as the client.
 """
 
 import re
@@ -21,7 +21,7 @@ from node.web.http import Header, Scope
 log = structlog.get_logger()
 
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
-"""The form of most peers' names, as the kernel gives them; such a name needs no parsing."""
+"""Matches most peers' names, as the kernel gives them. Such a name needs no parsing."""
 
 X_FORWARDED_FOR = "x-forwarded-for"
 """The header that nearly all proxies write."""
@@ -30,27 +30,27 @@ _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PAIRS = re.compile(rf'({_WORD})=(?:({_WORD})|"([^"\\]*)")')
 _BACKWARDS = rf'(?:{_WORD}|"[^"\\]*")={_WORD}'
 _LAST_ELEMENT = re.compile(rf"[ \t]*(?P<pairs>{_BACKWARDS}(?:[ \t]*;{_BACKWARDS})*)[ \t]*(?:,|\Z)")
-"""The last element of a Forwarded header (RFC 7239 §4), which is matched backwards, so that what stands before it costs
-nothing. Backslashes are not allowed, and no proxy needs them: without them quotes come in pairs, so a quote that a
-client leaves open cannot extend into what the proxy adds."""
+"""Matches the last element of a Forwarded header (RFC 7239 §4) in the reversed header, so that whatever precedes the
+element costs nothing. Backslashes are not allowed, and no proxy needs them. Without them quotes come in pairs, so an
+unclosed quote from a client cannot extend into the part that the proxy adds."""
 
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-"""The addresses that a translator gives to IPv4 clients of a node that has only IPv6 (RFC 6052 §2.1, RFC 7755)."""
+"""The addresses that a translator gives to IPv4 clients of an IPv6-only node (RFC 6052 §2.1, RFC 7755)."""
 
 SAMPLED_ONE_IN = 64
-"""One in this many requests of peers that are not trusted is searched for the header of a proxy."""
+"""One in this many requests from untrusted peers is checked for a proxy's header."""
 
 MAX_WARNINGS = 16
-"""Peers about which one process warns."""
+"""Most peers about which one process warns."""
 
 
 class ClientAddress:
     """Finds the client of a request."""
 
     def __init__(self, trusted: Proxies, header: str = X_FORWARDED_FOR) -> None:
-        """`header`: the one that trusted proxies write."""
+        """`header`: the header that trusted proxies write."""
         self._header = header.encode()
         self._hops = _in_x_forwarded_for if header == X_FORWARDED_FOR else _in_forwarded
         self._untrusted_requests = 0
@@ -60,11 +60,11 @@ class ClientAddress:
     def trust(self, trusted: Proxies) -> None:
         """Trust these proxies from now on."""
         self._trusted = trusted
-        # Behind a proxy all requests have the same few peers.
+        # Behind a proxy, all requests come from the same few peers.
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
     def of(self, scope: Scope) -> str:
-        """The client as limits count it: an IPv4 address, the /64 of an IPv6 address, or `unix`."""
+        """Return the client as limits count it: an IPv4 address, the /64 of an IPv6 address, or `unix`."""
         client = scope.get("client")
         peer: str = client[0] if client and client[0] else UNIX_PEER
         if not self._trusted or not self._trusts(peer):
@@ -85,10 +85,10 @@ class ClientAddress:
         return client_named(found)
 
     def _warn_of_untrusted_proxy(self, peer: str, headers: list[Header]) -> None:
-        """Warn once about a peer with a private address that sends the header of a proxy and is not trusted.
+        """Warn once about an untrusted peer with a private address that sends a proxy's header.
 
-        It is most likely the operator's proxy, forgotten in RELAY_TRUSTED_PROXIES. From a public address anybody may
-        send such a header.
+        It is most likely the operator's own proxy, forgotten in RELAY_TRUSTED_PROXIES. From a public address, anybody
+        may send such a header.
         """
         if len(self._warned_about) == MAX_WARNINGS or all(key != self._header for key, _ in headers):
             return
@@ -118,13 +118,13 @@ def _canonical(hop: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def client_named(name: str) -> str:
-    """The client at an address as limits count it: an IPv6 client has a whole /64."""
+    """Return the client at an address as limits count it: an IPv6 client is a whole /64."""
     if _IPV4.fullmatch(name):
         return name
     address = _parse(name)
     if address is None:
         return UNIX_PEER
-    if address in _NAT64:  # one /64 is the whole IPv4 Internet
+    if address in _NAT64:  # a single /64 contains the whole IPv4 Internet
         return str(IPv4Address(address.packed[-4:]))
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, CLIENT_BITS), strict=False))
@@ -144,12 +144,12 @@ def _without_port(name: str) -> str:
 
 
 def _in_x_forwarded_for(lines: str) -> Iterator[str]:
-    """The hops, the last one first."""
+    """Return the hops from last to first."""
     return (name for hop in reversed(lines.split(",")) if (name := hop.strip()))
 
 
 def _in_forwarded(lines: str) -> Iterator[str]:
-    """The hops, the last one first; ends with an empty one where the header cannot be parsed."""
+    """Yield the hops from last to first. Where the header cannot be parsed, yield an empty hop and stop."""
     backwards, start = lines[::-1], 0
     while start < len(backwards):
         element = _LAST_ELEMENT.match(backwards, start)

@@ -1,6 +1,6 @@
-"""The ASGI application of a web process, and its life: it starts the node that it serves, drains, and stops.
+"""The ASGI application of a web process and its lifecycle: start the node that it serves, drain, and stop.
 
-What happens to a request is in `dispatch`, what is sent with every answer in `responder`.
+`dispatch` handles each request; `responder` adds what is sent with every answer.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ class WebApplication:
         self._serve: Serve | None = None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        # Not a coroutine that awaits another: every step of a request would then pass through both.
+        # Not a coroutine that awaits another one: every step of a request would then go through both.
         if self._serve is None:
             return self._lifespan(receive, send)
         return self._serve(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """ASGI's lifespan protocol: start, report that, wait for the shutdown message, and stop.
+        """Run ASGI's lifespan protocol: start, report the start, wait for the shutdown message, and stop.
 
         A server calls this first, and sends requests only after the start.
         """
@@ -50,11 +50,11 @@ class WebApplication:
             raise
         dispatcher = Dispatcher(node, self._addresses)
         self._serve = dispatcher.serve
-        with suppress(NotImplementedError, ValueError):  # signals need the main thread, which tests may not be in
+        with suppress(NotImplementedError, ValueError):  # signals need the main thread; tests may run in another
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(DRAIN, self._drain, node, dispatcher)
             loop.add_signal_handler(RELEASE_WAITERS, node.release)
-        if DRAINING.is_set():  # looked at last: the signal may have come before there was a handler
+        if DRAINING.is_set():  # checked last: the signal may have come before its handler was set
             self._drain(node, dispatcher)
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -63,9 +63,10 @@ class WebApplication:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _drain(self, node: Node, dispatcher: Dispatcher) -> None:
-        """Serve on, but close each connection after its next answer.
+        """Keep serving, but close each connection after its next answer.
 
-        Otherwise clients would still send requests on open connections when the process closes them, and lose them.
+        Otherwise clients would go on sending requests on open connections, and lose those that are under way when the
+        process closes the connections.
         """
         node.drain()
 

@@ -1,15 +1,15 @@
-"""The token of a request (RFC 6750)."""
+"""The bearer token of a request (RFC 6750)."""
 
 from node.web.http import Request
 
 
 def bearer_of(request: Request) -> str | None:
-    """The token of `Authorization: Bearer <token>` (RFC 6750 §2.1); None without one, even if the scheme is named."""
+    """Return the token of `Authorization: Bearer <token>` (RFC 6750 §2.1); None if there is none or it is empty."""
     return _shown(request) or None
 
 
 def lacks_token(request: Request) -> bool:
-    """Whether the scheme is named without a token, as by a client whose variable is empty."""
+    """Return whether the scheme is named without a token, for instance because the client's variable is empty."""
     return _shown(request) == ""
 
 

@@ -1,6 +1,6 @@
-"""Which clients and keys this process refuses because the operator has blocked them (`node.store.blocked`).
+"""The clients and keys that this process refuses because the operator has blocked them (`node.store.blocked`).
 
-No request waits for Redis: the process keeps a copy of the list, which it reads when it starts, when a change is
+No request waits for Redis: the process keeps a copy of the list. It reads the list when it starts, when a change is
 published, and every few seconds. While Redis cannot be reached, the last copy stays in force.
 """
 
@@ -14,14 +14,14 @@ from node.store.blocked import Blocklist
 from node.store.errors import CommandFailed, StoreUnavailable
 
 REFRESH_SECONDS = 5.0
-"""Longest time between two reads of the list, in case a published change is lost."""
+"""Longest interval between two reads of the list, in case a published change is lost."""
 
 MAX_REMEMBERED_CLIENTS = 10_000
-"""Clients whose result is remembered; when there are more, all are forgotten and looked up again."""
+"""Clients whose result is cached. When there are more, the cache is cleared."""
 
 
 class BlockedClients:
-    """This process' copy of the blocklist: `client in blocked` for every request."""
+    """This process' copy of the blocklist, checked for every request with `client in blocked`."""
 
     def __init__(self, blocklist: Blocklist) -> None:
         self._blocklist = blocklist
@@ -32,7 +32,7 @@ class BlockedClients:
         self._remembered: dict[str, bool] = {}
 
     def __contains__(self, client: str) -> bool:
-        """Whether a client, named as limits name it, is blocked."""
+        """Return whether a client is blocked. `client`: as limits name it."""
         if not self._prefixes:
             return False
         is_blocked = self._remembered.get(client)
@@ -43,7 +43,7 @@ class BlockedClients:
         return is_blocked
 
     def refuses_key(self, thumbprint: str) -> bool:
-        """Whether a key is blocked."""
+        """Return whether the key with this thumbprint is blocked."""
         return thumbprint in self._keys
 
     async def run(self) -> None:
@@ -56,7 +56,7 @@ class BlockedClients:
                 await listener.next(seconds)
 
     async def refresh(self) -> float:
-        """Read the list. Returns in how many seconds it is to be read again at the latest. Raises StoreUnavailable."""
+        """Read the list. Return in how many seconds at most it must be read again. Raises StoreUnavailable."""
         blocked, now = await self._blocklist.read()
         prefixes: dict[tuple[int, int], set[int]] = {}
         self._keys = frozenset(each for each in blocked if isinstance(each, str))
@@ -82,5 +82,5 @@ class BlockedClients:
 
 
 def _prefix(network: Network, length: int) -> int:
-    """The first `length` bits of a network's address."""
+    """Return the first `length` bits of a network's address, as an integer."""
     return int(network.network_address) >> (network.max_prefixlen - length)

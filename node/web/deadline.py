@@ -1,7 +1,7 @@
 """Deadlines of all bodies that a process is reading, checked by one timer.
 
-`asyncio.timeout` creates a timer for each wait, which costs as much as decoding a body. Since nearly all bodies arrive
-immediately, the waits under way are checked now and then instead.
+`asyncio.timeout` would create a timer for each wait, which costs as much as decoding a body. Nearly all bodies arrive
+immediately, so a periodic check of the waits under way is enough.
 """
 
 import asyncio
@@ -12,17 +12,16 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 CHECK_SECONDS = 0.25
-"""Time between two checks, and so the delay with which a missed deadline is noticed. A check that is itself later than
-that shows that the process, or its machine, stood still. What came meanwhile is not read yet, so all deadlines move by
-as much.
-"""
+"""Interval between two checks, and so the longest delay with which a missed deadline is noticed. If a check itself is
+late by more than this, the process or its machine stood still. Data that arrived during that time has not been read
+yet, so all deadlines move by the same delay."""
 
 MIN_ENDED = 8
-"""Overdue waits that one check ends, or one in ENDED_SHARE of them if that is more. The answers to thousands of clients
-that stall at the same time must not delay those to other clients."""
+"""Most overdue waits that one check ends, unless one in ENDED_SHARE of all overdue waits is more. When thousands of
+clients stall at the same time, the answers to them must not delay those to other clients."""
 ENDED_SHARE = 200
 NEXT_CHECK_SECONDS = 0.005
-"""Time until the next check if further waits are overdue."""
+"""Time until the next check if more waits are overdue."""
 
 
 class Deadlines:
@@ -31,24 +30,24 @@ class Deadlines:
     def __init__(self) -> None:
         self._deadlines: dict[asyncio.Task[Any], float] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
-        """Tasks that were cancelled because their wait is overdue."""
+        """Tasks that were cancelled because their wait was overdue."""
         self._check_is_due = False
         self._check_at = 0.0
-        """When the next check is to be, by `monotonic`."""
+        """When the next check is due (monotonic seconds)."""
 
     async def by(self, deadline: float, awaitable: Awaitable[T]) -> T:
-        """The result of `awaitable`, if it comes by `deadline`, a time of `monotonic`. Raises TimeoutError.
+        """Return the result of `awaitable`. Raises TimeoutError if it does not come by `deadline` (monotonic seconds).
 
         A task can have only one such wait at a time.
         """
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._deadlines[task] = deadline
-        if not self._check_is_due:  # checked later: a task that cancels itself is cancelled wherever it waits next
+        if not self._check_is_due:  # never checked here: a task that cancels itself is cancelled wherever it waits next
             self._check_in(CHECK_SECONDS)
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if task not in self._cancelled or task.cancelling() > 1:  # somebody else has cancelled it, too
+            if task not in self._cancelled or task.cancelling() > 1:  # something else has cancelled it, too
                 raise
             raise TimeoutError from None
         finally:

@@ -1,7 +1,7 @@
-"""Takes each request to what answers it: a refusal, a mounted application, or a route.
+"""Routes each request to what answers it: a refusal, a mounted application, or a route.
 
-Hot routes, those that agents call all the time, are found by their paths as sent; all others by Litestar. Both are
-served alike, and all answers have the same headers and the same errors (DESIGN 6).
+Hot routes, which agents call all the time, are matched by their paths as sent; Litestar matches all others. Both kinds
+are served in the same way, and all answers have the same common headers and error format (DESIGN 6).
 """
 
 import os
@@ -29,27 +29,28 @@ from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
 
 HEALTH = ("/health", "/ready")
-"""Answered to every client, even a blocked one, and under any Host: load balancers ask for them."""
+"""Health checks. They are answered to every client, even a blocked one, and under any Host, because load balancers call
+them."""
 
 MAX_PATH_BYTES = 2048
 """Bytes of the longest path that is routed. No path of the node is a tenth as long."""
 
 _UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
-"""An empty path segment, or an escape of a slash or of a character that needs none (RFC 3986 §2.3). A proxy's rule for
-the plain path would not match such a spelling."""
+"""Matches an empty path segment, or an escaped slash or escaped character that needs no escape (RFC 3986 §2.3). A proxy
+rule for the plain path would not match such a spelling."""
 
 SLASHED = re.compile(rb"/api/v1/(mcp|inboxes/[\w-]+/a2a)/")
-"""Served in spite of the trailing slash, which many MCP and JSON-RPC clients append to a base URL."""
+"""Paths that are served despite the trailing slash, which many MCP and JSON-RPC clients append to a base URL."""
 
 _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
-"""A host, and optionally a port (RFC 9110 §7.2)."""
+"""Matches a host with an optional port (RFC 9110 §7.2)."""
 
 
 class Node(Protocol):
-    """What the composition root has put together.
+    """The parts that the composition root has put together.
 
-    `mounted` applications answer everything below a path by themselves; `router` finds the routes that are not `hot`.
-    `drain` announces that the process will stop; `release` answers the requests that wait for a change.
+    `mounted` applications answer everything below their path prefix by themselves; `router` finds the routes that are
+    not `hot`. `drain` announces that the process will stop; `release` answers the requests that wait for a change.
     """
 
     @property
@@ -87,7 +88,8 @@ class Dispatcher:
         self._addresses = addresses
         self._deadlines = Deadlines()
         self._turns = ClientTurns(node.throughput)
-        # A random prefix and a number: unique over processes and restarts, and cheaper than a random id each time.
+        # A random prefix and a counter: unique across processes and restarts, and cheaper than a random id for each
+        # request.
         self._request_prefix = os.urandom(5).hex()
         self._request_numbers = count()
 
@@ -98,7 +100,7 @@ class Dispatcher:
         client = self._addresses.of(scope)
         request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client, scope))
         refused = self._refusal(request)
-        # Compared as sent: another spelling of a mount or of a hot route is refused below.
+        # The path is compared as it was sent: other spellings of a mount or a hot route are refused below.
         raw: bytes = scope["raw_path"]
         if refused is None and raw.startswith(self._mount_prefixes):
             mounted = next(app for prefix, app in self._mounted.items() if request.path.startswith(prefix))
@@ -119,7 +121,8 @@ class Dispatcher:
         await self._in_turn(request, answer, send)
 
     async def _unless_hot(self, request: Request, raw: bytes, send: Send) -> None:
-        """Answer a preflight, refuse another spelling of a path, and serve everything else as the router finds it."""
+        """Answer a CORS preflight, refuse a non-canonical spelling of a path, or serve the route that the router
+        finds."""
         if request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
             counters.UNROUTED.add(204)
             await self._responder.respond(request, Response(204, b"", PREFLIGHT), send)
@@ -132,10 +135,10 @@ class Dispatcher:
             await self._responder.answer(request, await handle_in_turn(found, request), send)
 
     async def _in_turn(self, request: Request, answer: Callable[[], Awaitable[None]], send: Send) -> None:
-        """Run what answers a request, in its client's turn. `handle_in_turn` does this for routes.
+        """Run `answer` within the client's turn. (For routes, `handle_in_turn` takes the turn.)
 
-        Requests that are only refused take turns, too: otherwise one client that sends hundreds of them at a time would
-        make the process refuse those of others (`node.overload`).
+        Requests that are only refused also take turns: otherwise, one client that sends hundreds of them at a time
+        would push the process into refusing other clients' requests (`node.overload`).
         """
         try:
             if not request.turn.begin_now():
@@ -149,7 +152,8 @@ class Dispatcher:
             request.turn.end()
 
     def _refusal(self, request: Request) -> Refused | None:
-        """Why this client or web page is refused whatever it asks for, except HEALTH; None if it is not."""
+        """Return why this client or web page is refused, whatever it asks for; None if it is not refused, or asks for
+        HEALTH."""
         if request.path in HEALTH:
             return None
         if self._is_blocked(request.client):
@@ -159,8 +163,9 @@ class Dispatcher:
         return self._throughput.refusal(request.client)
 
     async def _refuse(self, request: Request, refused: Refused, send: Send) -> None:
-        """Refuse a request that reaches no handler, in the form of its path's protocol. Its body is not waited for."""
-        path = request.scope["raw_path"].decode("latin-1")  # as it was sent: an escaped slash divides no segments
+        """Refuse a request that reaches no handler, in the error format of its path's protocol. Do not wait for its
+        body."""
+        path = request.scope["raw_path"].decode("latin-1")  # as sent: an escaped slash separates no segments
         response = self._paths.fault(request.method, path)(request, refused)
         counters.UNROUTED.add(response.status)
         if request.is_unread:
@@ -168,7 +173,7 @@ class Dispatcher:
         await self._responder.respond(request, response, send)
 
     async def _refuse_spelling(self, request: Request, raw: bytes, send: Send) -> None:
-        """Redirect a reader of pages to the documented spelling; refuse all other requests."""
+        """Redirect requests for an HTML page to the documented spelling of its path; refuse all other requests."""
         path = re.sub(rb"/+", b"/", raw).rstrip(b"/") or b"/"
         if request.method == "GET" and not _UNCANONICAL.search(path) and self._paths.is_page(path.decode("latin-1")):
             counters.UNROUTED.add(308)
@@ -181,14 +186,14 @@ class Dispatcher:
 
 
 def _malformed(request: Request, raw: bytes) -> Refused | None:
-    """The refusal of a request without a usable Host, or with an endless path; None for all others."""
+    """Return the refusal of a request whose Host is unusable or whose path is too long; None for all others."""
     if (not _is_host(request.first_headers.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
         return Refused("host.invalid")
     return Refused("path.long") if len(raw) > MAX_PATH_BYTES else None
 
 
 def _may_lack_host(request: Request) -> bool:
-    """Whether this is a health check over HTTP/1.0, as many load balancers send it: without Host (RFC 9112 §3.2)."""
+    """Return whether this is an HTTP/1.0 health check, which many load balancers send without Host (RFC 9112 §3.2)."""
     return request.path in HEALTH and request.scope.get("http_version") == "1" and not request.header(b"host")
 
 

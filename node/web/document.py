@@ -1,6 +1,7 @@
-"""Answers with an ETag: 304 for a client that already has them, 412 for one that wants another (RFC 9110 §13).
+"""Answers with an ETag: 304 for a client that already has the content, 412 for one that requires other content (RFC
+9110 §13).
 
-A Document is made and compressed once; `revalidated` is for a body that was made for one request.
+A Document is built and compressed once; `revalidated` is for a body that was made for one request.
 """
 
 import gzip
@@ -18,17 +19,17 @@ from node.web.route import Route
 HOUR = b"public, max-age=3600"
 
 MAX_DATE_CHARACTERS = 40
-"""Characters of the longest date that is read; in the longest of HTTP's three forms there are 33 (RFC 9110 §5.6.7)."""
+"""Longest date that is parsed, in characters. The longest of HTTP's three formats has 33 (RFC 9110 §5.6.7)."""
 
 MADE_WEIGHT = 2
-"""What a byte of a page that is made for one request costs, in bytes of an answer: a page of 20 kB takes 2.5 ms."""
+"""Cost of one byte of a page that is made for one request, in bytes of an answer: a page of 20 kB takes 2.5 ms."""
 
 COMPRESSED_SHARE = 0.9
-"""A document is sent compressed only if that is at most this share of its size; images and fonts go as they are."""
+"""A document is compressed only if that reduces it to at most this share of its size, unlike most images and fonts."""
 
 
 class Document:
-    """Bytes with a media type, and how long caches may keep them."""
+    """Bytes with a media type and a caching policy."""
 
     def __init__(self, body: bytes, media_type: str, caching: bytes = HOUR, headers: tuple[Header, ...] = ()) -> None:
         self.body = body
@@ -40,18 +41,18 @@ class Document:
             self._headers = (*self._headers, (b"vary", b"Accept-Encoding"))
 
     def answer(self, request: Request) -> Response:
-        """200 with the document, or 304 if the client has it. Raises as `client_has` does."""
+        """Return 200 with the document, or 304 if the client has it. Raises as `client_has` does."""
         if self._compressed is not None and takes_gzip(request.header(b"accept-encoding") or ""):
-            # A strong validator names the bytes that are sent, so the compressed ones have their own (§8.8.3.3).
+            # A strong validator identifies the exact bytes, so the compressed ones have their own tag (§8.8.3.3).
             headers: tuple[Header, ...] = (*self._headers, (b"content-encoding", b"gzip"))
             return conditional(request, self._compressed, headers, f'{self._tag[:-1]}-gzip"')
         return conditional(request, self.body, self._headers, self._tag)
 
 
 def document_at(made: Callable[[], Mapping[str, Document]], path: str) -> Handler:
-    """The handler that answers with the document of a path.
+    """Return the handler that answers with the document of a path.
 
-    Most processes never need the documents, so `made` should make them only when it is first called.
+    Most processes never need the documents, so `made` should build them only when it is first called.
     """
     return partial(_send, made, path)
 
@@ -59,7 +60,7 @@ def document_at(made: Callable[[], Mapping[str, Document]], path: str) -> Handle
 def document_routes(
     tag: str, listed: Iterable[tuple[str, str, str]], made: Callable[[], Mapping[str, Document]]
 ) -> tuple[Route, ...]:
-    """The routes of documents, from the path, media type and summary of each; `made` is as in `document_at`."""
+    """Return the routes of documents, from the path, media type and summary of each. `made`: as in `document_at`."""
     return tuple(
         Route(
             method="GET",
@@ -81,23 +82,23 @@ async def _send(made: Callable[[], Mapping[str, Document]], path: str, request: 
 def revalidated(
     request: Request, body: bytes, media_type: str, caching: bytes, headers: tuple[Header, ...]
 ) -> Response:
-    """200 with the body, or 304 if the client has it. Raises as `client_has` does."""
+    """Return 200 with the body, or 304 if the client has it. Raises as `client_has` does."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
-    request.cost += MADE_WEIGHT * len(body)  # a body that a 304 or 412 leaves out was made all the same
+    request.cost += MADE_WEIGHT * len(body)  # the body was made even if a 304 or 412 omits it
     response = conditional(request, body, headers, etag_of(body))
     request.cost -= len(response.body)
     return response
 
 
 def etag_of(body: bytes) -> str:
-    """A strong validator."""
+    """Return a strong validator."""
     return f'"{hashlib.sha256(body).hexdigest()[:20]}"'
 
 
 def conditional(
     request: Request, body: bytes, headers: tuple[Header, ...], tag: str, modified: int | None = None
 ) -> Response:
-    """200 with the body, or 304 if the client has it. `modified` is as in `client_has`, and so are the exceptions."""
+    """Return 200 with the body, or 304 if the client has it. `modified` and exceptions: as in `client_has`."""
     headers = (*headers, (b"etag", tag.encode()))
     if modified is not None:
         headers = (*headers, (b"last-modified", formatdate(modified, usegmt=True).encode()))
@@ -107,14 +108,15 @@ def conditional(
 
 
 def client_has(headers: Sequence[Header], tag: str, modified: float | None = None) -> bool:
-    """Whether the client has what the strong tag names, so that the answer is 304.
+    """Return whether the client has the content that the strong `tag` identifies, so that the answer is 304.
 
-    For a GET whose answer would be 200 without conditions, after all other checks (RFC 9110 §13.2). Dates count only
-    for content that says when it was `modified` (whole seconds since 1970), and only where the client names no tags.
-    Raises Refused `content.other` for a client that wants other content, or content from before a date.
+    To be called for a GET whose answer would be 200 without conditions, after all other checks (RFC 9110 §13.2). Date
+    conditions count only for content with a time of modification (`modified`, whole seconds since 1970), and only where
+    the client names no tags. Raises Refused `content.other` for a client that requires other content, or content from
+    before a date.
     """
     if_match, if_none_match = _values(headers, b"if-match"), _values(headers, b"if-none-match")
-    named = tag.encode()  # with its quotes, so that it is no part of another
+    named = tag.encode()  # with quotes, so that it cannot match part of another tag
     if if_match:
         # If-Match compares strongly: a weak tag is never the same (§8.8.3.2).
         is_other = if_match != b"*" and named not in if_match.replace(b"W/" + named, b"")
@@ -132,7 +134,7 @@ def _values(headers: Sequence[Header], wanted: bytes) -> bytes:
 
 
 def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bool | None:
-    """Whether the content was modified after the date in a header; None if there is not exactly one such date."""
+    """Return whether the content was modified after the date in a header; None unless there is exactly one date."""
     value = _values(headers, name)
     if modified is None or not value or len(value) > MAX_DATE_CHARACTERS:
         return None
@@ -140,11 +142,11 @@ def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bo
         date = parsedate_to_datetime(value.decode("latin-1"))
     except (ValueError, OverflowError):
         return None
-    # Without a zone, as C's asctime writes it, it is in UTC as well.
+    # A date without a zone, as C's asctime writes it, is in UTC.
     return modified > (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether Accept-Encoding names gzip, or everything, and does not rule it out (RFC 9110 §12.5.3)."""
+    """Return whether Accept-Encoding allows gzip, by name or by `*` (RFC 9110 §12.5.3)."""
     wanted = weights(accepted)
     return wanted.get("gzip", wanted.get("*", 0.0)) > 0

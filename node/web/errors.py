@@ -1,6 +1,6 @@
 """The catalogue of errors: code, status and sentence of each (DESIGN 6), and how a failure becomes an answer.
 
-Every error body is `{"error": "<what to do>"}`, except 422, which lists the wrong fields (SPEC 2.10).
+Every error body is `{"error": "<what to do>"}`, except that of a 422, which lists the wrong fields (SPEC 2.10).
 """
 
 import math
@@ -16,49 +16,49 @@ from node.web.http import JSON_TYPE, Header, Request, Response
 log = structlog.get_logger()
 
 ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
-"""Tells a client that sent an encoded body which codings are read (RFC 9110 §15.5.16)."""
+"""Tells a client that sent an encoded body which codings the node accepts (RFC 9110 §15.5.16)."""
 
 
 class HelpLink:
-    """The header that says where errors are explained (DESIGN 6). There is one per process, which serves one node."""
+    """The `Link` header that says where errors are explained (DESIGN 6). One per process, which serves one node."""
 
     def __init__(self) -> None:
         self.lead_below("")
 
     def lead_below(self, root: str) -> None:
-        """Name the path below which clients find the node (`Settings.public_path`). Called before any error is made."""
+        """Set the path prefix under which clients reach the node (`Settings.public_path`), before any error is made."""
         self.header: Header = (b"link", f'<{root}/llms-full.txt#errors>; rel="help"'.encode())
 
 
 HELP = HelpLink()
 
 BEARER: Header = (b"www-authenticate", b"Bearer")
-"""Asks for a token (RFC 6750 §3)."""
+"""Asks for a bearer token (RFC 6750 §3)."""
 
 REPLAYED_SIGNATURE: Header = (b"signature-error", b"error=invalid_signature")
-"""The answer to a signature that was used before (draft-hardt-httpbis-signature-key-08)."""
+"""Says that the signature was used before (draft-hardt-httpbis-signature-key-08)."""
 
 ASK_TO_SIGN: Header = (
     b"accept-signature",
     b'sig=("@method" "@authority" "@path" "content-digest" "signature-key");created;alg="ed25519";tag="relay-node"',
 )
-"""Tells a client that is refused for lack of a signature what it has to sign (RFC 9421 §5.1)."""
+"""Tells a client that is refused for lack of a signature what to sign (RFC 9421 §5.1)."""
 
 CLOSE: Header = (b"connection", b"close")
-"""Sent where the rest of a body was not read: the client's next request must not follow on the same connection."""
+"""Sent where the rest of a body was not read, so that the client sends its next request on another connection."""
 
 INVALID = "request.invalid"
 """The code of every 422 that lists fields. It has no sentence, so it is not in the catalogue."""
 
 OF_PROTOCOL = "request.protocol"
-"""The code under which refusals in A2A's or MCP's own words are counted."""
+"""The code under which refusals in the error format of A2A or MCP are counted."""
 
 KEY_HEADER = ("header", "Idempotency-Key")
-"""The `loc` of a 422 about the Idempotency-Key, unless the refusal names another in its fact `loc`."""
+"""The `loc` of a 422 that has a code: it concerns the Idempotency-Key unless its fact `loc` names another field."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The answer for one code. Names in braces in the sentence are replaced by the facts of the refusal."""
+    """The answer for one code. Names in braces in the sentence are replaced with the facts of the refusal."""
 
     status: int
     sentence: str
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class RefusedWithHeaders(Refused):
-    """A refusal whose answer has headers of its own, in addition to those of the catalogue."""
+    """A refusal whose answer has headers of its own, in addition to those in the catalogue."""
 
     def __init__(self, code: str, headers: tuple[Header, ...], **facts: str) -> None:
         super().__init__(code, retry_after=None, **facts)
@@ -84,7 +84,7 @@ CATALOGUE: dict[str, Entry] = {
     "body.coding": Entry(
         400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, given once.", (CLOSE,)
     ),
-    # A2A's UNSUPPORTED_OPERATION, which is 400 (v1.0.1 §5.4): only messages to a task of A2A have a turn.
+    # A2A's UNSUPPORTED_OPERATION, which is 400 (v1.0.1 §5.4): only A2A tasks have turns.
     "inbox.turn": Entry(400, "The owner of the inbox has asked nothing, or was answered already; wait until it asks."),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The number of bytes is not the byte_size of the manifest."),
@@ -250,7 +250,7 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def code_of(failure: Exception, status: int = 500) -> str:
-    """The code under which a failure is counted; `status` is that of the answer to it."""
+    """Return the code under which a failure is counted. `status`: that of its answer."""
     match failure:
         case Refused():
             return failure.code
@@ -267,7 +267,7 @@ def code_of(failure: Exception, status: int = 500) -> str:
 
 
 def response_to(request: Request, failure: Exception) -> Response:
-    """The answer to a request that failed. Any exception not named below is a bug: logged, and answered with 500."""
+    """Return the answer to a failed request. Any exception not handled here is a bug: logged, and answered with 500."""
     if isinstance(failure, Refused):
         return refusal(failure)
     if isinstance(failure, Invalid):
@@ -279,11 +279,11 @@ def response_to(request: Request, failure: Exception) -> Response:
 
 
 def forget_frames(failure: BaseException | None) -> None:
-    """Let go of the frames that an answered failure, and those that led to it, came through.
+    """Drop the tracebacks of an answered failure and of the failures that led to it.
 
-    They refer to the request. Where one of them also refers to the failure, only the garbage collector would free the
-    request with its body, which may take thousands of others, and until then Granian keeps the connection of a request
-    whose body was not read.
+    The frames in a traceback refer to the request. If one of them also refers to the failure, only the garbage
+    collector would free the request with its body, possibly thousands of requests later, and until then Granian keeps
+    the connection of a request whose body was not read.
     """
     while failure is not None:
         failure.__traceback__ = None
@@ -291,7 +291,7 @@ def forget_frames(failure: BaseException | None) -> None:
 
 
 def refusal(refused: Refused) -> Response:
-    """The answer to a refusal."""
+    """Return the answer to a refusal."""
     entry = CATALOGUE[refused.code]
     headers = _headers(refused.code)
     if refused.retry_after is not None:
@@ -307,7 +307,7 @@ def refusal(refused: Refused) -> Response:
 
 
 def sentence(refused: Refused) -> str:
-    """The sentence of the catalogue with the facts of the case."""
+    """Return the sentence of the catalogue, filled in with the facts of the refusal."""
     return CATALOGUE[refused.code].sentence.format(**refused.facts)
 
 

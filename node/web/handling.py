@@ -1,4 +1,4 @@
-"""Runs the handler of a route: failures become answers, and answers are counted."""
+"""Runs the handler of a route, turns failures into answers, and counts the answers."""
 
 from time import perf_counter
 
@@ -9,18 +9,18 @@ from node.web.json import name_parameters
 from node.web.route import Route
 
 MAX_NAMED_QUERY_BYTES = 2048
-"""Bytes of the longest query whose parameters are named where the operation takes none. A longer one is not parsed:
-/health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
+"""Longest query, in bytes, whose parameters are named as ignored if the operation takes none. A longer query is not
+parsed: /health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
 
 ESCAPE_COST = 10
-"""Cost of an escape in a query, in bytes of an answer (0.5 µs). In the longest query that Granian accepts, 10,000
-escapes take 3 ms to decode, and 30,000 percent signs that escape nothing 15 ms, since each is an error of its own."""
+"""Cost of one %-escape in a query, in bytes of an answer (0.5 µs). In the longest query that Granian accepts, 10,000
+escapes take 3 ms to decode. 30,000 percent signs that escape nothing take 15 ms, since each is a decoding error."""
 
 
 async def handle_in_turn(route: Route, request: Request) -> Response | None:
-    """`handle` within the client's turn; also counts how the request ended and how long it took.
+    """Do what `handle` does within the client's turn; count the outcome of the request and its duration.
 
-    It does not call `handle`: that would be one more coroutine for each request.
+    It does not call `handle`, which would cost one more coroutine for each request.
     """
     began = perf_counter()
     try:
@@ -39,7 +39,7 @@ async def handle_in_turn(route: Route, request: Request) -> Response | None:
 
 
 async def handle(route: Route, request: Request) -> Response | None:
-    """The answer of a route's handler; any exception becomes an answer. None if the client has gone away."""
+    """Return the answer of a route's handler; any exception becomes an answer. None if the client has gone away."""
     try:
         if request.scope["query_string"]:
             _look_at_query(route, request)
@@ -49,7 +49,7 @@ async def handle(route: Route, request: Request) -> Response | None:
 
 
 def _look_at_query(route: Route, request: Request) -> None:
-    """Charge the client for the escapes of a query; name the parameters of one that the operation does not take."""
+    """Charge the client for the escapes in its query. Name the parameters as ignored if the operation takes none."""
     query: bytes = request.scope["query_string"]
     request.cost += ESCAPE_COST * query.count(b"%")
     if route.query is None and len(query) <= MAX_NAMED_QUERY_BYTES:

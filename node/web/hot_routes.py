@@ -1,4 +1,4 @@
-"""Finds the hot routes: those that the router need not look for, which costs more than this."""
+"""Finds the hot routes, at lower cost than the router."""
 
 from collections.abc import Callable, Sequence, Set
 from operator import itemgetter
@@ -8,27 +8,27 @@ from node.web.http import Request
 from node.web.route import Route
 
 PREFIX = b"/api/v1/"
-"""Below it are the hot routes whose paths have parameters."""
+"""Path prefix of all hot routes with parameters."""
 
 _FIRST = 3
 """Index of the first path segment after PREFIX."""
 
 
 class _Form:
-    """The hot routes whose paths have the same number of segments, and parameters at the same positions."""
+    """The hot routes whose paths have the same number of segments, with parameters at the same positions."""
 
     def __init__(self, fixed: Sequence[int]) -> None:
-        """`fixed`: the positions of the segments that are no parameters."""
+        """`fixed`: the positions of the segments that are not parameters."""
         self.fixed_segments = cast("Callable[[list[str]], Any]", itemgetter(*fixed))
         self.routes: dict[tuple[str, Any], tuple[Route, dict[str, int]]] = {}
         """By method and fixed segments: the route, and the positions of its parameters."""
 
 
 class HotRoutes:
-    """Hot routes by their paths, as they are sent: another spelling is not found."""
+    """Hot routes by their paths as sent. Other spellings of a path are not found."""
 
     def __init__(self, routes: Sequence[Route], constant: Set[bytes]) -> None:
-        """`constant`: the paths without a parameter, of other routes, too; none of them is a path with one."""
+        """`constant`: the paths of all routes without parameters. They never match a route with parameters."""
         self._constant = {(route.method, route.path.encode()): route for route in routes if "{" not in route.path}
         self._constant_paths = constant
         self._forms: dict[int, dict[tuple[int, ...], _Form]] = {}
@@ -38,9 +38,9 @@ class HotRoutes:
                 self._add(route)
 
     def find(self, request: Request, raw: bytes) -> Route | None:
-        """The hot route of a request to the path `raw`, None if it has none; the request is given its parameters."""
+        """Return the hot route of a request to the path `raw`, and set the request's parameters; None without one."""
         route = self._constant.get((request.method, raw))
-        if route is None and raw.startswith(PREFIX) and len(raw) == len(request.path):  # no escape in it
+        if route is None and raw.startswith(PREFIX) and len(raw) == len(request.path):  # no escape in the path
             segments = request.path.split("/")
             for form in self._forms.get(len(segments), {}).values():
                 found = form.routes.get((request.method, form.fixed_segments(segments)))

@@ -1,6 +1,7 @@
-"""One HTTP request and one answer, as every handler of the node takes and returns them.
+"""One HTTP request and its answer, as every handler of the node takes and returns them.
 
-A handler is `async def handler(request: Request) -> Response`. `node.web.dispatch` finds it, and sends what it returns.
+A handler is `async def handler(request: Request) -> Response`. `node.web.dispatch` finds the handler, and sends what it
+returns.
 """
 
 import asyncio
@@ -31,23 +32,23 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 FIRST_MESSAGE = "relay.first_message"
-"""Scope key under which `node.overload.intake` stores the first message of the body, which it has already requested."""
+"""Scope key under which `node.overload.intake` stores the future of the body's first message, already requested."""
 
 MAX_BODY_BYTES = 1024 * 1024
-"""Size of a request body (SPEC 8)."""
+"""Largest request body (SPEC 8)."""
 
 BODY_STALL_SECONDS = 5.0
-"""Longest time without a byte of the body, after which the request gets 408. Granian has no such deadline."""
+"""Timeout for the next byte of the body, after which the request gets 408. Granian has no such timeout."""
 
 MIN_BODY_RATE = 16 * 1024
-"""Bytes a second that a body must bring besides, so that a byte now and then does not keep a connection."""
+"""Minimum average rate of a body, in bytes a second, so that an occasional byte does not keep a connection open."""
 
 PIECE_COST = 320
-"""Cost of each piece of a body that comes in several, in bytes of an answer (16 µs): in chunks of one byte, a MiB takes
+"""Cost of each piece of a body that comes in several, in bytes of an answer (16 µs): 1 MiB in chunks of one byte takes
 14 s."""
 
 MAX_PARAMETERS = 64
-"""Parameters of a query string. Thousands of short ones would take ten times as long as one of the same size."""
+"""Parameters in a query string. Thousands of short ones would take ten times as long to parse as a single long one."""
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
@@ -56,11 +57,11 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
 NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-"""Header of answers that caches must not keep: they are for whoever knows an id, or true only now."""
+"""Header of answers that caches must not store: they are only for clients that know an id, or are true only now."""
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:
-    """`receive` for an application that reads the body by itself; begins with the message requested already."""
+    """Return `receive` for an application that reads the body by itself, from the message already requested on."""
     requested: list[Awaitable[ASGIMessage]] = [scope[FIRST_MESSAGE]] if FIRST_MESSAGE in scope else []
 
     async def receive_next() -> ASGIMessage:
@@ -70,13 +71,13 @@ def receive_all(scope: Scope, receive: Receive) -> Receive:
 
 
 async def until_disconnected(receive: Receive) -> None:
-    """Return when the client has gone away, or sends more of a body that nobody reads, which would count nowhere."""
+    """Return when the client is gone, or sends more of a body, which nobody reads and which would not be counted."""
     while (message := await receive())["type"] != "http.disconnect" and not message.get("body"):
         pass
 
 
 class Disconnected(Exception):
-    """The client has gone away before its request was complete, so there is nobody to answer."""
+    """The client went away before its request was complete, so there is nobody to answer."""
 
 
 class Request:
@@ -114,61 +115,65 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.is_head = False
-        """Whether this GET was sent as HEAD: its answer is sent without the body."""
+        """Whether this GET was sent as HEAD, so that its answer is sent without the body."""
         self.client = client
         """The client's address as limits count it: an IPv4 address, or the /64 of an IPv6 address."""
         self.id = request_id
         self.params: dict[str, str] = {}
-        """Path parameters, by the names in the route's path."""
+        """Path parameters, by their names in the route's path."""
         self.answer_headers: list[Header] = []
-        """Headers that the answer will have whatever its status is: limits, replays."""
+        """Headers that the answer gets whatever its status: limits, replays."""
         self.size = 0
-        """Bytes of the body that were read, even if only to drop them."""
+        """Bytes of the body that were read, including bytes that were read only to be dropped."""
         self.cost = 0
-        """What this request costs besides its body and answer, in bytes of an answer."""
+        """Cost of this request besides its body and answer, in bytes of an answer."""
         self.has_waited = False
-        """Whether it waited for news, as its client asked. Then its duration says nothing about the node."""
+        """Whether the request waited for news, as its client asked. If so, its duration says nothing about the node."""
         self._query: dict[str, str] | None = None
         self._body: bytes | None = None
         self._is_read = False
-        """Whether somebody has begun to read the body, which is possible only once."""
+        """Whether reading of the body has begun. The body can be read only once."""
         self._has_ended = False
-        """Whether the end of the body has come, or the client has gone away."""
+        """Whether the end of the body has arrived, or the client has gone away."""
         self.first_headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
-        """The value of the first header of each name, in lower case."""
+        """The value of the first header of each name. Names are in lower case."""
 
     def add_cost(self, size: int) -> None:
-        """Add to `cost`; for code that is given a function to call."""
+        """Add to `cost`, for code that needs a function to call."""
         self.cost += size
 
     def header(self, name: bytes) -> str | None:
-        """The first header of that name (lower case), or None."""
+        """Return the first header with this name (in lower case), or None."""
         value = self.first_headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     def repeats(self, name: bytes) -> bool:
-        """Whether there is more than one header of that name (lower case)."""
+        """Return whether there is more than one header with this name (in lower case)."""
         headers = self.scope["headers"]
         return len(self.first_headers) != len(headers) and [key for key, _ in headers].count(name) > 1
 
     def headers(self, name: bytes) -> list[str]:
-        """Every header of that name (lower case), in order."""
+        """Return every header with this name (in lower case), in order."""
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """The query parameters, read once; the last one of a repeated name. Raises Invalid (`parameters_of`)."""
+        """Return the query parameters, parsed once (by `parameters_of`, which may raise Invalid)."""
         if self._query is None:
             self._query = parameters_of(self.scope["query_string"])
         return self._query
 
     async def body(self) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
-        Raises Refused `body.too_large` by its Content-Length or while reading, `body.encoded` for a compressed one,
-        `body.coding` for a Transfer-Encoding other than chunked, `body.stalled` for one that stops for
-        BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early,
-        `limit.waiting` if the process holds too much of bodies of the client or its site that are still to come,
-        `store.busy` if too many clients send large ones.
+        Raises Refused:
+
+        - `body.too_large`, by its Content-Length or while reading;
+        - `body.encoded` if it is compressed;
+        - `body.coding` for a Transfer-Encoding other than chunked;
+        - `body.stalled` if no byte comes for BODY_STALL_SECONDS, or the body is slower than MIN_BODY_RATE;
+        - `body.incomplete` if the client ends it early;
+        - `limit.waiting` if the process holds too many bytes of unfinished bodies from the client or its site;
+        - `store.busy` if too many clients send large bodies.
         """
         if self._body is None:
             if self.first_headers.get(b"content-encoding", b"").lower() not in PLAIN:
@@ -180,7 +185,7 @@ class Request:
 
     @property
     def is_unread(self) -> bool:
-        """Whether the headers announce a body whose end has not come."""
+        """Whether the headers announce a body whose end has not arrived."""
         return not self._has_ended and (
             self.first_headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.first_headers
         )
@@ -188,8 +193,8 @@ class Request:
     async def discard_body(self) -> bool:
         """Read and drop a body that no handler has read, so that the next request on the connection can be read.
 
-        Returns False if the connection has to be closed instead: the body is too large, was read in part, does not
-        come, or is sent only on demand (`Expect`).
+        Returns False if the connection has to be closed instead: the body is too large, has been read in part, does not
+        arrive, or is sent only on demand (`Expect`).
         """
         if self._is_read or b"expect" in self.first_headers:
             return False
@@ -200,13 +205,13 @@ class Request:
         return True
 
     def forget_body(self) -> None:
-        """Keep the body no longer: a stream answers the request, and may last for a quarter of an hour."""
+        """Free the body: the answer is a stream, which may last for a quarter of an hour."""
         self._body = b""
         if self._is_read:
             self.scope.pop(FIRST_MESSAGE, None)
 
     def noting_end(self, receive: Receive) -> Receive:
-        """`receive` for an application that reads the body by itself: records here when the body has ended."""
+        """Return `receive` for an application that reads the body by itself; the request notes the end of the body."""
 
         async def receive_next() -> ASGIMessage:
             message = await receive()
@@ -216,10 +221,11 @@ class Request:
         return receive_next
 
     async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which waits for a change for up to `seconds`; cancelled if the client goes away.
+        """Return the result of `work`, which waits up to `seconds` for a change. Cancel `work` if the client goes away.
 
-        The request keeps its turn, except where `work` is `paused`. Raises Disconnected, Refused `limit.waiting` if
-        too many requests of the client or its site wait in this process, and what `body` does, for one not yet read.
+        The request keeps its turn, except while `work` is `paused` (`node.common.pauses`). Raises Disconnected, Refused
+        `limit.waiting` if too many requests of the client or its site wait in this process, and whatever `body` raises
+        if the body has not been read yet.
         """
         if not seconds:
             return await work
@@ -249,22 +255,22 @@ class Request:
         if not announced:
             return b""
         requested: asyncio.Future[ASGIMessage] | None = self.scope.get(FIRST_MESSAGE)
-        if requested is not None and requested.done():  # taking it costs no wait
+        if requested is not None and requested.done():  # it is here already
             message = requested.result()
         else:
             message = await self._next(requested or self.receive(), monotonic() + BODY_STALL_SECONDS)
         chunk: bytes = message.get("body", b"")
-        if len(chunk) == announced:  # most bodies; Granian would report their end by another, empty message
+        if len(chunk) == announced:  # most bodies; Granian would report the end with another, empty message
             self.size = len(chunk)
             self._has_ended = True
             return chunk
         return await self._rest(message, announced)
 
     def _unknown_length(self) -> float:
-        """The length of a body without Content-Length: infinity. Raises Refused `body.coding`.
+        """Return the length of a body without Content-Length: infinity. Raises Refused `body.coding`.
 
-        Granian's parser decodes `chunked` if it is the last coding, and drops a Content-Length beside it. It leaves all
-        other codings on the body.
+        Granian's parser decodes `chunked` if it is the last coding, and drops a Content-Length next to it. It does not
+        decode any other coding.
         """
         codings = [value.lower() for name, value in self.scope["headers"] if name == b"transfer-encoding"]
         if codings not in ([], [b"chunked"]):
@@ -272,7 +278,7 @@ class Request:
         return math.inf
 
     async def _rest(self, message: ASGIMessage, announced: float) -> bytes:
-        """The whole body, whose first piece is in `message`."""
+        """Return the whole body; `message` has its first piece."""
         chunks: list[bytes] = []
         began = monotonic()
         with WaitingPlaces(self.client) as places:
@@ -293,7 +299,7 @@ class Request:
                 message = await self._next(self.receive(), deadline)
 
     async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:
-        """The next piece of the body. Raises Refused `body.stalled`."""
+        """Return the next message of the body. Raises Refused `body.stalled`."""
         try:
             async with self.turn.pause():
                 return await self.deadlines.by(deadline, message)
@@ -302,7 +308,7 @@ class Request:
 
 
 def parameters_of(query: bytes) -> dict[str, str]:
-    """The parameters of a query string; the last one of a repeated name.
+    """Return the parameters of a query string. The last value of a repeated name wins.
 
     Raises Invalid for bad UTF-8, and for more than MAX_PARAMETERS.
     """
@@ -312,14 +318,14 @@ def parameters_of(query: bytes) -> dict[str, str]:
         what = f"the query string has more than {MAX_PARAMETERS} parameters"
         raise Invalid([Issue(("query",), what, "value_error")])
     try:
-        # Not ASCII alone: browsers escape all else, but curl and the like send it as it was typed.
+        # Not only ASCII: browsers escape all other characters, but curl and similar clients send them as typed.
         return dict(parse_qsl(query.decode(), keep_blank_values=True, errors="strict"))
     except ValueError:  # UnicodeDecodeError is one
         raise Invalid([Issue(("query",), "the query string is not valid UTF-8", "value_error")]) from None
 
 
 class Response:
-    """A status, a body and its headers; `node.web.responder` adds the headers that every answer has."""
+    """A status, a body and headers. `node.web.responder` adds the headers that every answer has."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -336,10 +342,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_response(value: object, status: int = 200, headers: Iterable[Header] = ()) -> Response:
-    """`value` as JSON."""
+    """Return an answer with `value` as JSON."""
     return Response(status, _encode(value), (JSON_TYPE, *headers))
 
 
 def created(value: object, location: str, headers: Iterable[Header] = ()) -> Response:
-    """201 with `value` as JSON, and the address of what was created."""
+    """Return 201 with `value` as JSON, and the address of what was created."""
     return Response(201, _encode(value), (JSON_TYPE, (b"location", location.encode("latin-1")), *headers))

@@ -16,11 +16,11 @@ def idempotency_key(
     home: int | None = None,
     entity: str = "",
 ) -> IdempotencyKey | None:
-    """The key in the request's header, or `key` from its body, which takes precedence; None without one.
+    """Return the key in the request's header, or `key` from its body, which takes precedence; None if there is neither.
 
-    `name`: to whom the key belongs, if not to the client's address. `home`: the partition where the request writes,
-    if the key does not decide. `entity`: the public id of what the request is about. Raises Invalid for a header that
-    is empty or too long, whether or not it counts.
+    `name`: the owner of the key, if that is not the client's address. `home`: the partition that the request writes to,
+    if the key does not decide that. `entity`: the public id of the entity that the request is about. Raises Invalid for
+    a header that is empty or too long, even if `key` takes precedence.
     """
     sent = request.header(b"idempotency-key")
     if sent is not None and not 1 <= len(sent) <= MAX_KEY_LENGTH:
@@ -29,5 +29,5 @@ def idempotency_key(
 
 
 def mark_replayed(request: Request) -> None:
-    """Mark the answer to the request as an earlier one, repeated."""
+    """Mark the answer to the request as a replay of an earlier one."""
     request.answer_headers.append((b"idempotency-replayed", b"true"))

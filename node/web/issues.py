@@ -1,7 +1,7 @@
 """Lists everything that is wrong with a body or a query, field by field, and the fields that are ignored.
 
-msgspec stops at the first wrong field, which is enough to refuse a request and costs nothing where all is well. Only
-what it has refused is examined again here, so that the sender learns everything at once.
+msgspec stops at the first wrong field. That is enough to refuse a request, and costs nothing if the request is valid.
+Only input that msgspec has refused is examined again here, so that the sender learns of all mistakes at once.
 """
 
 import re
@@ -22,28 +22,28 @@ from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
 
 MAX_EXAMINED_CHARACTERS = 256 * 1024
-"""Characters of the longest body that is examined: a text of 20,000, all of them escaped, takes 120,000."""
+"""Characters of the longest body that is examined. A text of 20,000 characters, all of them escaped, takes 120,000."""
 
 MAX_EXAMINED_OBJECTS = 100
-"""Objects of the longest list in a body that is examined."""
+"""Objects in the longest list that is examined."""
 
 IGNORED = b"x-ignored-fields"
 
 MIN_WORD_LETTERS = 4
-"""Letters of the shortest word of a name that is compared; shorter ones, such as `ids`, say too little."""
+"""Letters of the shortest word of a field name that is compared. Shorter words, such as `ids`, say too little."""
 
 MAX_NAMED_FIELDS = 10
 MAX_NAME_CHARACTERS = 40
-"""How many ignored fields are named, and with how many characters each: a header has no room for all of a body. As many
-are examined by `require_content`."""
+"""Most ignored fields that are named, and most characters of each name: a header has no room for a whole body.
+`require_content` also examines at most MAX_NAMED_FIELDS."""
 
 OTHER_NAMES = frozenset(
     {"answer", "body", "content", "data", "message", "output", "reason", "response", "text", "value"}
 )
-"""Names that other operations and other services use for what `CONTENT` names."""
+"""Names that other operations and other services use for the members that `CONTENT` lists."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
-"""Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
+"""Query parameters that every operation of a protocol accepts (A2A 1.0 §3.6)."""
 
 T = TypeVar("T")
 Members = Mapping[str, msgspec.Raw]
@@ -54,13 +54,13 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 MAX_MESSAGE_CHARACTERS = 500
-"""Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
+"""Characters of a message that are shown. A message about an enumeration repeats the value, however long that is."""
 
 ONE_LINE = r"$(?!\\n)"
-"""How msgspec writes the end of a one-line pattern: with a doubled backslash, so that it cannot be used as shown."""
+"""How msgspec writes the end of a one-line pattern: with a doubled backslash, so it cannot be used as shown."""
 
 MAX_NUMBER_CHARACTERS = 40
-"""Characters of the longest number that may be an integer in another form."""
+"""Longest number, in characters, that is checked for being an integer in another notation."""
 
 _FLOAT = re.compile(rb"-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)")
 
@@ -69,7 +69,7 @@ _objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def members_of(text: str) -> Members | None:
-    """The members of a JSON object; None for anything else, or if it is too long to be examined."""
+    """Return the members of a JSON object; None for anything else, and for a text that is too long to be examined."""
     if len(text) > MAX_EXAMINED_CHARACTERS:
         return None
     try:
@@ -81,10 +81,11 @@ def members_of(text: str) -> Members | None:
 def require_content(text: str, kind: type[msgspec.Struct], members: Members | None) -> None:
     """Refuse a body that has its content under a wrong name, such as `result` for `result_payload`. Raises Invalid.
 
-    The operation cannot be repeated, so content that it does not read would be lost for good. A body is refused if it
-    has none of the members that `CONTENT` of its type lists, but an unknown one whose name is in `OTHER_NAMES` or has a
-    word of those in `CONTENT`. A body that is too long to be examined (`members` is None) is taken to have such an
-    unknown member. A type that takes no content says in `ELSEWHERE` what content would be called and where it belongs.
+    The operation cannot be repeated, so content that it ignores would be lost for good. A body is refused if it has
+    none of the members that its type lists in `CONTENT`, but has an unknown member whose name is in `OTHER_NAMES` or
+    contains a word of a name in `CONTENT`. If the body is too long to be examined (`members` is None), it is assumed to
+    have such an unknown member. A type that takes no content states in `ELSEWHERE` what the content would be called and
+    where it belongs.
     """
     elsewhere = cast("Sequence[str]", getattr(kind, "ELSEWHERE", ()))
     content = elsewhere[:1] or cast("Sequence[str]", getattr(kind, "CONTENT", ()))
@@ -97,7 +98,7 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
             return
     if elsewhere:
         raise Invalid.field("body", content[0], msg=elsewhere[1])
-    with suppress(msgspec.ValidationError):  # no object: refused as that
+    with suppress(msgspec.ValidationError):  # not an object: refused for that elsewhere
         given = msgspec.json.decode(text, type=_content(kind))
         if all(value is msgspec.UNSET for value in msgspec.structs.astuple(given)):
             named = "Field required, or one of " + ", ".join(content[1:]) if content[1:] else "Field required"
@@ -105,9 +106,9 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, without those whose null stands for a default; the same for objects inside them.
+    """Return the members that the type has, except nulls that stand for a default; the same for objects inside them.
 
-    An integer may be written as `900.0` or `9e2`, which JSON Schema takes for integers.
+    An integer may be written as `900.0` or `9e2`, which JSON Schema regards as integers.
     """
     return {
         name: _inside(raw, field_types(kind)[name])
@@ -118,7 +119,7 @@ def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
 
 
 def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
-    """`raw` with the objects and integers in it `as_meant`, as far as its type says what they are.
+    """Return `raw` with the objects and integers inside it `as_meant`, as far as its type tells which they are.
 
     Anything else stays as it is, and is refused when the whole body is decoded.
     """
@@ -126,7 +127,7 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
         case msgspec.inspect.Metadata():
             return _inside(raw, kind.type)
         case msgspec.inspect.UnionType():
-            # msgspec allows one type of object and one of list in a union.
+            # msgspec allows at most one object type and one list type in a union.
             for each in kind.types:
                 raw = _inside(raw, each)
         case msgspec.inspect.IntType():
@@ -146,16 +147,16 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
 
 
 def digits_of(text: bytes) -> bytes | None:
-    """The digits of an integer that is written with a fraction or an exponent; None for anything else."""
+    """Return the digits of an integer that is written with a fraction or an exponent; None for anything else."""
     if len(text) <= MAX_NUMBER_CHARACTERS and _FLOAT.fullmatch(text):
         number = float(text)
-        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
+        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond that, a float may stand for another integer
             return b"%d" % number
     return None
 
 
 def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:
-    """What is wrong with the members of a body; if anything is, also with texts that a service would judge later."""
+    """Return what is wrong with a body's members. If anything is, add what a service would refuse in texts later."""
     issues = _issues(members, kind, "body", _read_member)
     if not issues:
         return []
@@ -167,14 +168,14 @@ def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:
 
 
 def issues_of_query(query: Mapping[str, str], kind: type[msgspec.Struct]) -> list[Issue]:
-    """What is wrong with the parameters of a query."""
+    """Return what is wrong with the parameters of a query."""
     return _issues(query, kind, "query", _read_parameter)
 
 
 def issue_of(message: str, *where: str | int) -> Issue:
-    """An item of `detail` for msgspec's error message: the path in it becomes `loc`, after `where`."""
+    """Return an item of `detail` for msgspec's error message. The path in the message becomes `loc`, after `where`."""
     loc = list(where)
-    what, _, place = message.rpartition(_PLACE)  # the last one: those before it may be in a value, any number of times
+    what, _, place = message.rpartition(_PLACE)  # the last one: a value in the message may contain any number of others
     if match := _PATH.fullmatch(place):
         message = what
         for name, index in _STEP.findall(match["path"]):
@@ -184,12 +185,12 @@ def issue_of(message: str, *where: str | int) -> Issue:
     shown = message.replace("`", "").replace(ONE_LINE, "$")
     if len(shown) > MAX_MESSAGE_CHARACTERS:
         shown = f"{shown[:MAX_MESSAGE_CHARACTERS]}…"
-    is_type_wrong = message.startswith("Expected ") and ", got " in message  # else a value out of its bounds
+    is_type_wrong = message.startswith("Expected ") and ", got " in message  # else a value is out of bounds
     return Issue(tuple(loc), shown, "type_error" if is_type_wrong else "value_error")
 
 
 def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None) -> Header | None:
-    """The header that names the fields that the type does not have: `body.lease_second, query.q`; None if it has all.
+    """Return the header that names the fields that the type lacks: `body.lease_second, query.q`; None if it has all.
 
     A `kind` of None has no fields.
     """
@@ -209,7 +210,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
 
 @cache
 def _content(kind: Any) -> type[msgspec.Struct]:
-    """A struct that has only the members in `CONTENT` of a type, unchecked."""
+    """Return a struct type with only the members in `CONTENT` of a type, unchecked."""
     return msgspec.defstruct(
         "Content", [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in kind.CONTENT]
     )
@@ -217,14 +218,14 @@ def _content(kind: Any) -> type[msgspec.Struct]:
 
 @cache
 def field_types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
-    """The types of a struct's fields, by their names in JSON."""
+    """Return the types of a struct's fields, by their names in JSON."""
     described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
     return {field.encode_name: field.type for field in described.fields}
 
 
 @cache
 def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """The fields whose texts a service judges, and how (`node.text.faults`)."""
+    """Return the fields whose texts a service judges, and how it judges each (`node.text.faults`)."""
     return {name: judged for name, of in field_types(kind).items() if (judged := _judgement(of))}
 
 
@@ -264,7 +265,7 @@ def _issues(
 
 
 def _meant(message: str, kinds: Sequence[msgspec.inspect.Type]) -> str:
-    """What a message leaves out: the words of an enumeration, or what a pattern stands for."""
+    """Return the part that a message leaves out: the words of an enumeration, or the meaning of a pattern."""
     if message.startswith("Invalid enum value"):
         words = next((kind.values for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType)), ())
         return f"; it is one of {', '.join(map(str, words))}"
@@ -281,7 +282,7 @@ def _description(kind: msgspec.inspect.Type) -> str | None:
 
 
 def _at(kind: msgspec.inspect.Type, path: tuple[str | int, ...]) -> Iterator[msgspec.inspect.Type]:
-    """The types at a path inside a type, by its members and indexes: all that a union or metadata is made of."""
+    """Yield the types at a path of members and indexes inside a type, including all parts of a union or of metadata."""
     if not path:
         yield kind
     match kind:

@@ -1,7 +1,7 @@
-"""Reads JSON bodies and query strings into types, with the errors of SPEC 2.10.
+"""Decodes JSON bodies and query strings into types, with the errors of SPEC 2.10.
 
-Deep nesting, bad UTF-8 and whatever else makes a parser fail is an error of the client, too. Of duplicate keys the last
-one counts. NaN, Infinity and lone surrogates are not JSON.
+Deep nesting, bad UTF-8 and anything else that makes a parser fail are also client errors. If a key is repeated, its
+last value counts. NaN, Infinity and lone surrogates are not JSON.
 """
 
 import re
@@ -36,35 +36,36 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
-"""Short queries of lists, which many send alike, are parsed once; only into frozen structs, as requests share them."""
+"""Longest query, in bytes, whose result is cached: many clients send the same short list queries. Only frozen structs
+are cached, because requests share them."""
 
 _INTEGER = re.compile(r"-?[0-9]+")
 
 
 async def read_json(request: Request, kind: type[T]) -> T:
-    """The body as `kind`; a header names members that are ignored. Raises Refused `body.media_type`, or Invalid."""
+    """Return the body as `kind`. A header names ignored members. Raises Refused `body.media_type`, or Invalid."""
     require_json(request)
     return await decode_in_steps(request, await request.body(), kind, request.answer_headers)
 
 
 async def read_optional_json(request: Request, kind: type[T]) -> T:
-    """`read_json`, where an empty body stands for the defaults of all fields."""
+    """Do what `read_json` does, but take an empty body as the defaults of all fields."""
     return await read_json(request, kind) if await request.body() else kind()
 
 
 def require_json(request: Request) -> None:
-    """Raise Refused `body.media_type` unless the body says it is JSON."""
+    """Raise Refused `body.media_type` unless the Content-Type is JSON."""
     if media_type(request) != "application/json":
         raise Refused("body.media_type", expected="application/json")
 
 
 def media_type(request: Request) -> str:
-    """The media type of the body without parameters, lower case; empty if it names none."""
+    """Return the media type of the body in lower case, without parameters; empty if the request names none."""
     return (request.header(b"content-type") or "").partition(";")[0].strip().lower()
 
 
 async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """Like `decode`; if the body is large, other requests may go on between its steps and after the last.
+    """Do what `decode` does. If the body is large, let other requests run between the steps and after the last one.
 
     Also raises Refused `store.busy`.
     """
@@ -78,14 +79,14 @@ async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers:
 
 
 def decode(body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """`body` as `kind`; members that the type does not have are named in `headers`. Raises Invalid."""
+    """Return `body` as `kind`. Name the members that the type lacks in `headers`. Raises Invalid."""
     return _parsed(_checked(body, kind), kind, headers)
 
 
 def _checked(body: bytes, kind: type[object]) -> str:
-    """The text of a body that is UTF-8 and cheap enough to parse. Raises Invalid."""
+    """Return the text of a body that is UTF-8 and cheap enough to parse. Raises Invalid for any other."""
     try:
-        # First all of it, since msgspec skips unknown fields without checking their encoding.
+        # All of it first: msgspec skips unknown fields without checking their encoding.
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Invalid.field("body", msg=f"body is not valid UTF-8 at byte {error.start}", kind="json_invalid") from None
@@ -99,16 +100,17 @@ def _parsed(text: str, kind: type[T], headers: list[Header] | None) -> T:
             value: T = _decoder(kind, headers is not None)(text)
         except msgspec.ValidationError as error:
             return _second_look(text, kind, headers, str(error))
-    except ValueError as error:  # msgspec's DecodeError; ValueError itself for an integer of thousands of digits
+    except ValueError as error:  # DecodeError of msgspec, or a plain ValueError for an integer of thousands of digits
         what = _lone_surrogate(text) or error
         raise Invalid.field("body", msg=f"body is not JSON: {what}", kind="json_invalid") from None
     return value
 
 
 def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: str) -> T:
-    """The body as `kind`, decoded without unknown members, nulls for defaults, and the `.0` of integers.
+    """Return the body as `kind`, decoded without unknown members, without nulls that stand for defaults, and without
+    the `.0` of integers.
 
-    `first`: what msgspec found wrong with the body as it was sent. Raises Invalid.
+    `first`: the error that msgspec found in the body as it was sent. Raises Invalid.
     """
     if not issubclass(kind, msgspec.Struct):
         raise Invalid([issue_of(first, "body")])
@@ -130,10 +132,10 @@ def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: 
 
 
 def read_query(request: Request, kind: type[S]) -> S:
-    """The query string as `kind`; a header names parameters that are ignored. Raises Invalid."""
+    """Return the query string as `kind`. A header names ignored parameters. Raises Invalid."""
     raw: bytes = request.scope["query_string"]
     if len(raw) <= REMEMBERED_QUERY_BYTES and kind.__struct_config__.frozen:
-        with suppress(Invalid):  # read once more below: errors are not remembered
+        with suppress(Invalid):  # parsed again below: errors are not cached
             value, headers = _remembered(raw, kind)
             request.answer_headers += headers
             return cast("S", value)
@@ -151,18 +153,18 @@ def _remembered(raw: bytes, kind: type[msgspec.Struct]) -> tuple[msgspec.Struct,
 
 
 def name_parameters(request: Request, kind: type[msgspec.Struct] | None = None) -> None:
-    """Name in a header the query parameters that `kind` does not have; None has none.
+    """Name in a header the query parameters that `kind` lacks. A `kind` of None has none.
 
-    Replaces what was named before, for a `kind` with other parameters.
+    Replaces the names from an earlier call with another `kind`.
     """
     request.answer_headers[:] = [each for each in request.answer_headers if each[0] != IGNORED]
-    with suppress(Invalid):  # a query string that cannot be read has no names
+    with suppress(Invalid):  # a query string that cannot be parsed has no names
         if header := ignored("query", request.query(), kind):
             request.answer_headers.append(header)
 
 
 def convert_query(query: dict[str, str], kind: type[S]) -> S:
-    """Query parameters as `kind`; unknown ones are ignored. Raises Invalid."""
+    """Return query parameters as `kind`, ignoring unknown ones. Raises Invalid."""
     # msgspec would read `1e3` and `20.0` as integers.
     odd = [name for name in _integers(kind) if name in query and not _INTEGER.fullmatch(query[name])]
     try:
@@ -181,7 +183,8 @@ def convert_query(query: dict[str, str], kind: type[S]) -> S:
 
 @cache
 def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
-    """`knows_all`: members that the type does not have are an error, so that they are found without examining each."""
+    """Return the decoder of a type. `knows_all`: whether unknown members are an error, which finds them without
+    examining each member."""
     if kind is object:
         # msgspec takes 25 µs for a number like 1e300, and a body has room for 170,000 of them.
         return orjson.loads
@@ -196,12 +199,12 @@ def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
 
 @cache
 def _integers(kind: type[msgspec.Struct]) -> list[str]:
-    """The parameters that are integers."""
+    """Return the names of the integer parameters."""
     return [name for name, of in field_types(kind).items() if contains_type(of, msgspec.inspect.IntType)]
 
 
 def _lone_surrogate(text: str) -> str | None:
-    """What is wrong with text that is no JSON because of a lone surrogate. msgspec may report an early end instead."""
+    """Describe the lone surrogate that makes a text invalid JSON, if any. msgspec may report an early end instead."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -1,7 +1,7 @@
-"""Limits of requests per client address, and the answer headers that tell clients how much is left.
+"""Rate limits per client address, and the answer headers that tell clients how much is left.
 
-`Limiter` holds the limits of a process; `Permit` applies them to one request. A process that has learned from Redis
-that a client is over a limit refuses this client by itself until a place is free again, so a flood does not reach
+`Limiter` holds the limits of a process; `Permit` applies them to one request. Once Redis has told a process that a
+client is over a limit, the process refuses this client by itself until a place is free again, so a flood does not reach
 Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10.
 """
 
@@ -27,19 +27,20 @@ from node.web.usage import Usage
 from node.web.work import WorkLimit
 
 COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
-"""Kinds of things that exist until they are ended or expire. Their places are also counted for all clients together, so
-that the node knows how many there are."""
+"""Kinds of things that exist until they are ended or expire. Their places are also counted over all clients, so that
+the node knows how many of them exist."""
 
 WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
-"""Failures after which the node keeps nothing of a request. OutcomeUnknown, which is a StoreUnavailable, leaves that
-open: then place and bytes stay taken."""
+"""Failures after which the node keeps nothing of a request. OutcomeUnknown, a subclass of StoreUnavailable, is treated
+apart: the write may have happened, so place and bytes stay taken."""
 
 OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
-"""Refusals by a limit other than the one that would count the request. Then the request counts in neither."""
+"""Refusals by a limit other than the one that would count the request. A request refused by one of these counts in
+neither limit."""
 
 
 def quotas_of(settings: Settings) -> dict[str, int]:
-    """How many things of each kind one client may have at a time; of `board` and `task`, in 24 hours. 0: any number."""
+    """Return how many things of each kind a client may have at a time (`board`, `task`: in 24 hours). 0: any number."""
     return {
         "session": settings.client_sessions,
         "board": settings.client_threads,
@@ -57,31 +58,32 @@ class Limiter:
         self._capacity = capacity
         self.usage = Usage(store, capacity)
         self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
-        """Templates of RateLimit's value, by class."""
+        """Templates of the RateLimit header's value, by class."""
         self.store = store
         self._refused_until = RefusedUntil[tuple[str, str]]()
-        """The clients refused at present, by limit (its class and scope) and client."""
+        """The clients that are refused now, by limit (its class and scope) and client."""
         self.change(limits)
 
     def change(self, limits: Limits) -> None:
         """Apply these limits from now on."""
         self.limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
-        """By class."""
+        """Limits by class."""
         self._policies = {name: _policy(name, limit) for name, limit in self.limits.items()}
         self._refused_until.clear()
 
     def permit(
         self, request: Request, kind: str, scope: str = "", *, refusals: bool = True, work: WorkLimit | None = None
     ) -> "Permit":
-        """What a request may do within the limit `kind`. `scope`: the id of an entity that has this limit for itself.
+        """Return the Permit of a request within the limit `kind`. `scope`: the id of an entity that has this limit for
+        itself.
 
-        `refusals`: whether a request that is refused for its content is counted too. `work`: the limit in which it is
-        charged for its cost as well.
+        `refusals`: whether a request that is refused for its content also counts. `work`: a limit in which the request
+        is also charged for its cost.
         """
         return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
     async def count(self, request: Request, kind: str, scope: str = "") -> LimitState | None:
-        """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
+        """Count the request. Return None if it does not count. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self.limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):
             return None
@@ -95,7 +97,7 @@ class Limiter:
         return taken
 
     async def refund(self, request: Request, kind: str, taken: LimitState) -> None:
-        """Stop counting a request. Raises StoreUnavailable: then it counts."""
+        """Stop counting a request. Raises StoreUnavailable: then the request still counts."""
         await self.store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
         others = [each for each in request.answer_headers if not each[1].startswith(own)]
@@ -103,7 +105,8 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does, until the block fails or calls the function that it is given."""
+        """Charge the client as `charge` does. Give the bytes back if the block calls the yielded function, or fails
+        without effect."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:
@@ -116,7 +119,8 @@ class Limiter:
     def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[int]:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
-        Returns how many those are. Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
+        Returns the number of bytes charged. Raises Refused `memory.low`, `disk.low`, `node.full`, `quota.bytes`,
+        StoreUnavailable.
         """
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
@@ -124,10 +128,10 @@ class Limiter:
     async def hold(
         self, request: Request, kind: str, milliseconds: int, label: str = "", taken: float = 0.0
     ) -> Quota | None:
-        """Count the request, and for `milliseconds` the thing that it creates; None if the limit is switched off.
+        """Count the request, and for `milliseconds` the thing that it creates. Return None if the limit is off.
 
-        `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
-        StoreUnavailable.
+        `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `disk.low`, `node.full`, `limit.exceeded`,
+        `quota.<kind>`, StoreUnavailable.
         """
         self._capacity.admit(_kept_as(kind))
         limit = self.limits[kind]
@@ -142,8 +146,8 @@ class Limiter:
         return quota
 
     def most(self, kind: str, taken: float = 0.0) -> int:
-        """How many things of a kind one client may have now; 0 for any number. `taken`: as in `Capacity.quota`."""
-        if not self.limits[kind].count:  # an operator who sets the limit to 0 wants no quota either
+        """Return how many things of a kind a client may have now; 0 for any number. `taken`: as in `Capacity.quota`."""
+        if not self.limits[kind].count:  # a limit of 0 also switches off the quota
             return 0
         return self._capacity.quota(_kept_as(kind), self._quotas[kind], taken)
 
@@ -160,9 +164,10 @@ class Limiter:
             raise self._exceeded(kind, wait)
 
     def settle(self, request: Request, kind: str, taken: LimitState, scope: str = "") -> None:
-        """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit.
+        """Apply the result of counting a request in Redis: add the answer headers, and raise Refused `limit.exceeded`
+        if the client is over the limit.
 
-        Raises Refused `store.busy` if it was over a limit that has been switched off meanwhile.
+        Raises Refused `store.busy` if the client was over a limit that has been switched off in the meantime.
         """
         if not self.limits[kind].count:
             if not taken.allowed:
@@ -185,7 +190,7 @@ class Limiter:
 
 
 class Permit:
-    """What one request may do within a limit, its client's bytes, and its client's quota of things.
+    """What one request may do: within a rate limit, its client's bytes of the day, and its client's quota of things.
 
         async with limiter.permit(request, "session") as permit:
             ...read and judge the request...
@@ -194,11 +199,13 @@ class Permit:
             ...open the session...
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its RateLimit. If the
-    block raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or
-    the English gate for free (SPEC 7). A refusal for lack of room by `hold`, by `charge`, or as `store.busy` is not
-    counted (by a script it is, since the request has been judged by then), and neither is one in the limit of an entity
-    that does not exist. A request that repeats an earlier one needs no room. In the end no bytes are charged for what
-    is refused or repeated, but for those that it has the permit `keep`.
+    block raises Refused or Invalid before that, the request is counted at that point, so that nobody can try out the
+    parser or the English gate for free (SPEC 7).
+
+    A refusal for lack of room (by `hold`, by `charge`, or as `store.busy`) is not counted, unless a script refuses: by
+    then the request has been judged. A refusal within the limit of an entity that does not exist is not counted either.
+    A request that repeats an earlier one needs no room. In the end, the bytes charged for a refused or repeated request
+    are given back, except those that the permit was told to `keep`.
     """
 
     __slots__ = (
@@ -221,18 +228,18 @@ class Permit:
     ) -> None:
         self.client = request.client
         self.limit: Limit = limiter.limits[kind]
-        """The limit, for a script that counts the request in it."""
+        """The limit, for a script that counts the request."""
         self._limiter = limiter
         self._request = request
         self._kind = kind
         self._scope = scope
         self._is_settled = settled
-        """Whether the request has been counted, or must not be."""
+        """Whether the request has been counted, or must not be counted."""
         self._quota: Quota | None = None
         self._repeats: IdempotencyKey | None = None
         self._taken: LimitState | None = None
         self._charged = 0
-        """Bytes that the request was charged and that may be given back."""
+        """Bytes that were charged for the request and can be given back."""
         self._work = work
 
     @property
@@ -265,27 +272,27 @@ class Permit:
         self._taken = await self._limiter.count(self._request, self._kind, self._scope)
 
     async def refund(self) -> None:
-        """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
+        """Stop counting a request that `count` has counted. If Redis cannot be reached, the request still counts."""
         taken, self._taken = self._taken, None
         if taken:
             with suppress(StoreUnavailable):
                 await self._limiter.refund(self._request, self._kind, taken)
 
     def settle(self, taken: LimitState) -> None:
-        """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
+        """Apply the result of a script that counted the request. Raises Refused `limit.exceeded`."""
         self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
     async def hold(
         self, milliseconds: int = DAY_MS, label: str = "", repeats: IdempotencyKey | None = None, taken: float = 0.0
     ) -> str:
-        """Count the request, and for `milliseconds` the thing that it creates in its client's quota.
+        """Count the request, and for `milliseconds` count the thing that it creates in its client's quota.
 
-        `label`: what the operator is told of it. `repeats`: the key under which the thing is created; if it was before,
-        the request is counted alone where there is no room. `taken`: as in `Capacity.quota`. Returns the name of the
-        place in the quota, by which it can be released later; empty if there is no limit. The permit releases the place
-        if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
-        StoreUnavailable.
+        `label`: what the operator is told about the thing. `repeats`: the key under which the thing is created; if an
+        earlier request with this key has created it and the quota has no room, only the request is counted. `taken`: as
+        in `Capacity.quota`. Returns the name of the place in the quota, by which it can be released later; empty if
+        there is no limit. The permit releases the place if the block fails. Raises Refused `memory.low`, `disk.low`,
+        `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
         self._is_settled = True
         self._repeats = repeats
@@ -300,13 +307,13 @@ class Permit:
     async def charge(self, kind: Kind, size: int, repeats: IdempotencyKey | None = None) -> None:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
-        `repeats`: as in `hold`, for a request that holds nothing. Raises Refused `memory.low`, `node.full`,
-        `quota.bytes`, StoreUnavailable.
+        `repeats`: as in `hold`, for a request that did not call `hold`. Raises Refused `memory.low`, `disk.low`,
+        `node.full`, `quota.bytes`, StoreUnavailable.
         """
         self._repeats = self._repeats or repeats
         try:
             self._charged = await self._limiter.charge(self._request, kind, size)
-        except OutcomeUnknown:  # whether bytes were charged; nothing will be made that needs the place
+        except OutcomeUnknown:  # the charge is in doubt, but nothing that needs the place will be created
             await self.release()
             raise
         except Refused as refused:
@@ -315,17 +322,17 @@ class Permit:
                 raise
 
     def spend(self, amount: int) -> None:
-        """Charge the client for work that was done. The answer does not wait for Redis."""
+        """Charge the client for work that is done. The answer does not wait for Redis."""
         if self._work:
             self._work.charge(self.client, amount)
 
     async def replay(self) -> None:
-        """Mark the answer as an earlier one, repeated."""
+        """Mark the answer as a replay of an earlier one."""
         mark_replayed(self._request)
         await self.keep_nothing()
 
     def keep(self, size: int) -> None:
-        """So many of the bytes that were charged stay charged, whatever comes of the request."""
+        """Keep `size` of the charged bytes charged, whatever becomes of the request."""
         self._charged = max(0, self._charged - size)
 
     async def release(self) -> None:
@@ -341,7 +348,7 @@ class Permit:
         await self.release()
 
     async def _needs_no_room(self, refused: Refused) -> bool:
-        """Whether the request repeats one that has created what is now refused for the client's quota."""
+        """Return whether the request was refused by its quota, but repeats one that has already created the thing."""
         if not self._repeats or not refused.code.startswith("quota."):
             return False
         return await self._limiter.store.is_known(self._repeats)
@@ -356,7 +363,7 @@ PermitOf = Callable[[Request], Permit]
 
 
 def _kept_as(kind: str) -> Kind:
-    """The kind of what is kept (`node.share.cost`) for requests of a limit."""
+    """Return the kind under which requests of a limit are charged (`node.share.cost`)."""
     return cast("Kind", "thread" if kind == "board" else kind)
 
 

@@ -1,8 +1,8 @@
-"""Which web pages may call this node from a browser: CORS, and protection against DNS rebinding.
+"""Decides which web pages may call this node from a browser: CORS, and protection against DNS rebinding.
 
 Browsers send a page's Origin with every POST, and with every request whose answer the page may read. Other programs
-send none and are not restricted. A page whose name resolves to this machine (DNS rebinding) still has its own name in
-Host.
+send no Origin and are not restricted. A page that uses DNS rebinding, that is, whose own name resolves to this machine,
+still has that name in Host.
 """
 
 from functools import lru_cache
@@ -45,18 +45,19 @@ class OriginPolicy:
         self._own = (LOOPBACK | {host_of(settings.public_url)}) - {""}
         self._listed = frozenset(origin.encode() for origin in allowed.listed)
         self.is_open = allowed.everyone or (not allowed.given and not _is_for_this_machine(settings))
-        """Whether every page may call. Then only MCP checks the Origin, since its specification requires that."""
+        """Whether every page may call the node. If so, only MCP checks the Origin, because its specification requires
+        that."""
         self._checks_every_host = allowed.given
-        """Whether the Host is also checked for programs other than browsers. Not by default: the node may be behind a
-        proxy that it does not know of."""
+        """Whether Host is also checked for programs other than browsers. Off by default: the node may be behind a proxy
+        that it does not know of."""
         self.judge = lru_cache(maxsize=256)(self._judge)
-        """See `_judge`; remembers its results."""
+        """`_judge` with a cache of its results."""
 
     def refusal(self, request: Request) -> str:
-        """The code of the refusal by a node that is not open; empty if it does not refuse the request.
+        """Return the code with which a node that is not open refuses the request; empty if it does not refuse it.
 
-        A page that has rebound its own name to the node sends no Origin when it reads. But it cannot keep its browser
-        from sending Accept-Language, which programs that call an API do not.
+        A page that has rebound its own name to the node sends no Origin when it reads. It cannot, however, stop its
+        browser from sending Accept-Language, a header that API clients do not send.
         """
         named = request.first_headers
         host, origin = named.get(b"host"), named.get(b"origin")
@@ -65,16 +66,17 @@ class OriginPolicy:
         return self.judge(host, origin)
 
     def headers(self, request: Request) -> tuple[Header, ...]:
-        """The CORS headers of an answer of a node that is not open."""
+        """Return the CORS headers of an answer from a node that is not open."""
         origin = request.first_headers.get(b"origin")
         if not origin or self.refusal(request):
             return (VARY,)
         return (b"access-control-allow-origin", origin), EXPOSED, VARY
 
     def _judge(self, host: bytes, origin: bytes | None) -> str:
-        """`host.foreign` for a name that is not this node's, `origin.refused` for a page that may not call it."""
+        """Return `host.foreign` if Host is not a name of this node, `origin.refused` if the page may not call it, else
+        empty."""
         requested = host_of("//" + host.decode("latin-1"))
-        # DNS rebinding needs a name: an IP address cannot be made to point to this machine.
+        # DNS rebinding needs a name: nobody can make an IP address resolve to this machine.
         if requested not in self._own and not is_address(requested):
             return "host.foreign"
         if not origin or origin in self._listed:
@@ -84,7 +86,7 @@ class OriginPolicy:
 
 
 def host_of(url: str) -> str:
-    """The host in a URL, or in `//host:port`; empty if there is none."""
+    """Return the host in a URL, or in `//host:port`; empty if there is none."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
@@ -92,17 +94,17 @@ def host_of(url: str) -> str:
 
 
 def _is_for_this_machine(settings: Settings) -> bool:
-    """Whether only programs on this machine can reach the node, and none of them is a proxy for others."""
+    """Return whether only programs on this machine can reach the node, none of which is a proxy for others."""
     return all(map(is_loopback, (settings.host, host_of(settings.public_url)))) and not settings.trusted_proxies
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by name or address."""
+    """Return whether a host is this machine, by name or address."""
     return host in LOOPBACK or (is_address(host) and unmapped(ip_address(host)).is_loopback)
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an IP address."""
+    """Return whether a host is an IP address."""
     try:
         ip_address(host)
     except ValueError:

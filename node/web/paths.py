@@ -1,4 +1,5 @@
-"""Which operations a path has, or paths like it, for requests that reach no handler."""
+"""Looks up the operations of a path, or of similar paths, for requests that no handler matched (404 and 405
+answers)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,33 +11,34 @@ from node.web.http import Fault
 from node.web.route import Route
 
 COMMON_WORDS = frozenset({"api", "v1"})
-"""Words of a path that say nothing about what is wanted."""
+"""Path words that say nothing about what the client wants."""
 
 MAX_WORDS = 8
-"""Words of an unknown path that are compared; no documented path has more."""
+"""Words of an unknown path that are compared. No documented path has more."""
 
 MAX_NEAR = 3
-"""Operations that the refusal of an unknown path names."""
+"""Most operations that the refusal of an unknown path suggests."""
 
 LLMS_TXT = "the node's llms.txt, which lists the operations"
 
 
 class Paths:
-    """Finds operations by path, as the router does."""
+    """Finds operations by path, with the same result as the router."""
 
     def __init__(self, routes: Iterable[Route], root: str = "") -> None:
-        """`root`: the path below which clients find them (`Settings.public_path`)."""
+        """`root`: the path prefix under which clients reach the node (`Settings.public_path`)."""
         self.root = root
         self._operations: dict[str, dict[str, Route]] = {}
-        """By path pattern, then by method."""
+        """Operations by path pattern, then by method."""
         for route in routes:
             self._operations.setdefault(route.path, {})[route.method] = route
         self._patterns = [(_segments(path), path) for path in self._operations if "{" in path]
         self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
-        """Paths without a parameter."""
+        """Paths without parameters."""
 
     def allowed(self, path: str) -> str:
-        """The methods of a path, as in `Allow`; for `*`, which stands for the node (RFC 9110 §9.3.7), those of all."""
+        """Return the methods of a path, as in `Allow`. The path `*` stands for the whole node (RFC 9110 §9.3.7) and
+        gets the methods of all paths."""
         operations = self._operations.values() if path == "*" else (self._find(path),)
         found = {"OPTIONS", *(method for each in operations for method in each)}
         if "GET" in found:
@@ -44,9 +46,11 @@ class Paths:
         return ", ".join(sorted(found))
 
     def fault(self, method: str, path: str) -> Fault:
-        """How the operation answers failures; if the path has none for this method, how another one there does.
+        """Return the function with which the operation answers failures.
 
-        Pages are left out: a request that is refused before it reaches a handler gets no page.
+        If the path lacks this method, the function of one of its other operations is returned, and by default
+        `response_to`. Operations that serve pages are skipped: a request that is refused before it reaches a handler
+        gets no page.
         """
         operations = self._find(path)
         operation = operations.get(method)
@@ -54,8 +58,8 @@ class Paths:
         return next((each.fault for each in candidates if each.fault and each.media_type != "text/html"), response_to)
 
     def unknown(self, method: str, path: str) -> Refused:
-        """The refusal of a path that does not exist. It names the operations that have most words in common with it:
-        the one that was meant is often among them."""
+        """Return the refusal of a path that does not exist. It names the operations that share the most words with the
+        path: the intended one is often among them."""
         shared = Counter(
             (route.method, route.path) for word in _words(path)[:MAX_WORDS] for route in self._having.get(word, ())
         )
@@ -64,13 +68,13 @@ class Paths:
         return Refused("path.unknown", where=f"{named} or {LLMS_TXT}" if named else LLMS_TXT)
 
     def is_page(self, path: str) -> bool:
-        """Whether there is an HTML page at a path."""
+        """Return whether the path serves an HTML page."""
         operation = self._find(path).get("GET")
         return operation is not None and operation.media_type == "text/html"
 
     @cached_property
     def _having(self) -> dict[str, list[Route]]:
-        """The documented operations by the words of their paths, which are also there in the singular."""
+        """Documented operations by the words of their paths. Plural words are also listed in the singular."""
         having: dict[str, list[Route]] = {}
         for route in self._documented():
             words = _words(route.path)
@@ -87,7 +91,7 @@ class Paths:
         )
 
     def _find(self, path: str) -> dict[str, Route]:
-        """The operations at a path. Of several matching patterns, the one with the fewest parameters counts."""
+        """Return the operations at a path. If several patterns match, the one with the fewest parameters wins."""
         segments = _segments(path)
         exact = self._operations.get("/" + "/".join(segments))
         if exact is not None:
@@ -103,7 +107,7 @@ def _segments(path: str) -> list[str]:
 
 
 def _words(path: str) -> list[str]:
-    """What the fixed parts of a path say, without repetitions."""
+    """Return the words in the fixed parts of a path, without duplicates."""
     words = path.replace(":", "/").split("/")
     return [word for word in dict.fromkeys(words) if word and "{" not in word and word not in COMMON_WORDS]
 

@@ -1,6 +1,7 @@
 """One operation: its path, its handler, and its documentation.
 
-The router, the OpenAPI documents and the operations in llms-full.txt are all made from the services' route tables.
+The router, the OpenAPI documents and the list of operations in llms-full.txt are all made from the features' route
+tables.
 """
 
 from typing import Any, TypeVar
@@ -12,27 +13,27 @@ from node.common.counters import AnswerCounts
 from node.web.http import Fault, Handler
 
 _DESCRIPTION = "operation"
-"""The attribute of a handler that holds its Operation."""
+"""Name of the handler attribute that holds its Operation."""
 
 DONE = "Done."
-"""What the status of a success means if the operation says nothing else."""
+"""Meaning of a success status if the operation gives none."""
 
 WHOLE: dict[str, object] = {"incomplete": msgspec.UNSET, "lower_threshold": msgspec.UNSET}
-"""`shows` of a list or a search: its answer if the whole store can be reached and something is found."""
+"""`shows` of a list or a search: the example answer shows a store that is fully reachable, and at least one result."""
 
 H = TypeVar("H")
 
 
 class OtherAnswer(msgspec.Struct, frozen=True):
-    """An answer that an operation can give instead of its main one."""
+    """An answer that an operation may give instead of its main one."""
 
     media_type: str
     answers: Any
-    """The type of its body; None for an empty one."""
+    """Type of the answer's body; None if the body is empty."""
     status: int = 0
-    """0: the status of the main answer."""
+    """Status of the answer; 0 if it is that of the main answer."""
     meaning: str = ""
-    """What that status means, if it differs."""
+    """Meaning of the status, if it differs from that of the main answer."""
 
 
 class RequiredHeader(msgspec.Struct, frozen=True):
@@ -45,52 +46,53 @@ class RequiredHeader(msgspec.Struct, frozen=True):
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What the documentation of an operation says, and the router needs to know."""
+    """The documentation of an operation, and the properties that the router needs."""
 
     summary: str
     body: Any = None
-    """The type of the JSON request body; None without one."""
+    """Type of the JSON request body; None if there is none."""
     text_body: bool = False
-    """Whether text/plain is accepted in addition to (or instead of) JSON."""
+    """Whether text/plain is accepted in addition to JSON, or instead of it."""
     any_type: bool = False
-    """Whether that text may have any content type."""
+    """Whether the text body may have any content type."""
     query: type[msgspec.Struct] | None = None
     asks: str = ""
     """The query string of the example request."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Optional request headers and what they mean."""
+    """Optional request headers and their meanings."""
     required_headers: tuple[RequiredHeader, ...] = ()
     """Required request headers."""
     answers: Any = None
-    """The type of the answer's body; None if it is not JSON."""
+    """Type of the answer's body; None if it is not JSON."""
     shows: Any = None
-    """Members of the example answer that replace or extend those made from its type; UNSET leaves a member out."""
+    """Members that replace or extend those of the example answer made from the type; UNSET leaves a member out."""
     status: int = 200
     success: str = DONE
-    """What the status means."""
+    """Meaning of the status."""
     media_type: str = "application/json"
     has_etag: bool = False
-    """Whether the answer has an ETag, and heeds If-None-Match and If-Match (`node.web.document`)."""
+    """Whether the answer has an ETag, and If-None-Match and If-Match take effect (`node.web.document`)."""
     also: tuple[OtherAnswer, ...] = ()
-    """Other answers: in another media type, or in another state."""
+    """Other answers: in another media type, or for another state."""
     callbacks: tuple[type[msgspec.Struct], ...] = ()
-    """The bodies of what may later be sent to the request's callback_url."""
+    """Types of the bodies that may later be sent to the request's callback_url."""
     errors: tuple[str, ...] = ()
-    """Error codes of the catalogue that are particular to this operation."""
+    """Error codes of the catalogue that are specific to this operation."""
     limit: str = ""
-    """The class of its limit in `Limits`; empty without one."""
+    """Class of the operation's limit in `Limits`; empty if it has none."""
     keeps: str = ""
-    """The kind of what the node keeps of it (`node.share.cost`), if that has not the name of its limit."""
+    """Kind under which the operation is charged (`node.share.cost`), if it differs from the name of its limit."""
     example: Any = None
-    """A JSON body that works as it stands, if not all members of `body` that have examples belong in one body."""
+    """A JSON body that works as it stands, if the members of `body` that have examples do not all belong in one
+    body."""
     hot: bool = False
-    """The dispatcher finds it without the router: agents call it all the time."""
+    """Whether the dispatcher finds the operation without the router, because agents call it all the time."""
     hidden: bool = False
-    """Whether it is left out of the documents (assets, aliases)."""
+    """Whether the operation is left out of the documents (assets, aliases)."""
 
     @property
     def is_stream(self) -> bool:
-        """Whether its answer is a stream of events, whatever is asked for."""
+        """Whether every answer of the operation is a stream of events."""
         return self.media_type == "text/event-stream"
 
 
@@ -107,18 +109,18 @@ class Route(Described, frozen=True, kw_only=True):
 
     method: str
     path: str
-    """With `{name}` for path parameters. A verb may follow the last one, as in `{id}:cancel`."""
+    """The path, with `{name}` for path parameters. A verb may follow the last one, as in `{id}:cancel`."""
     handler: Handler
     tag: str
-    """The group of operations that it is documented in."""
+    """The group of operations under which it is documented."""
     fault: Fault | None = None
-    """How failures are shown, where the protocol has a form of its own."""
+    """Turns failures into answers, where the protocol has its own error format."""
     counts: AnswerCounts = msgspec.field(default_factory=AnswerCounts)
-    """Counts its answers."""
+    """Counts of the operation's answers."""
 
 
 def routes_of(tag: str, *endpoints: tuple[str, str, Handler], fault: Fault | None = None) -> tuple[Route, ...]:
-    """The routes of a group, from their methods, paths and handlers, which are decorated with Operation."""
+    """Return the routes of a group, from the method, path and handler (decorated with Operation) of each."""
     return tuple(
         Route(method=method, path=path, handler=handler, tag=tag, fault=fault, **asdict(getattr(handler, _DESCRIPTION)))
         for method, path, handler in endpoints

@@ -1,6 +1,7 @@
-"""Finds the routes that are not hot, with the router of Litestar.
+"""Finds the routes that are not hot, with Litestar's router.
 
-Litestar finds only the path. The route is then served like a hot one, and a request without a route is answered here.
+Litestar only matches the path. The route is then served in the same way as a hot route. A request without a route is
+answered here.
 """
 
 import re
@@ -21,22 +22,23 @@ from node.web.paths import Paths
 from node.web.route import Route
 
 WITH_PARAMETER_LAST = re.compile(r"(.*\{(\w+)\})(?::(\w+))?")
-"""A path that ends in a parameter, and optionally a verb: `…{id}:cancel`. Litestar's patterns have no colon, so one of
-them stands for the path with all its verbs. The groups are that pattern, the parameter's name, and the verb."""
+"""Matches a path that ends in a parameter, optionally with a verb: `…{id}:cancel`. Litestar's patterns cannot contain a
+colon, so one Litestar pattern stands for the path with all its verbs. The groups are that pattern, the parameter's
+name, and the verb."""
 
 FOUND = "relay.found"
-"""Scope key under which Litestar's handlers leave the pattern that was found, or an exception."""
+"""Scope key under which Litestar's handlers leave the pattern that matched, or an exception."""
 
 
 class PathPattern:
-    """The operations of one of Litestar's patterns."""
+    """The operations behind one Litestar pattern."""
 
     def __init__(self, name: str, paths: Paths) -> None:
         self._name = name
-        """Name of the parameter at the end, which a verb may follow."""
+        """Name of the parameter at the end, after which a verb may follow."""
         self._paths = paths
         self._by_method: dict[str, dict[str, Route]] = {}
-        """By method and verb; the verb is empty for the path alone."""
+        """Routes by method and verb. The verb is empty for the path alone."""
         self._verbs: set[str] = set()
 
     def add(self, route: Route, verb: str) -> None:
@@ -45,7 +47,7 @@ class PathPattern:
             self._verbs.add(verb)
 
     def find(self, request: http.Request) -> Route | http.Response | None:
-        """The operation for a request, or the answer that there is no such verb; None for another method."""
+        """Return the operation for a request, or the answer that there is no such verb; None for an unknown method."""
         by_verb = self._by_method.get(request.method)
         if by_verb is None:
             return None
@@ -63,14 +65,14 @@ class PathPattern:
 
 
 class Router:
-    """The routes of a process that are not hot, and what is answered where there is none."""
+    """The routes of a process that are not hot, and the answers to requests without a route."""
 
     def __init__(self, routes: Iterable[Route], paths: Paths, missing: http.Fault = response_to) -> None:
-        """`missing` makes the answer for unknown paths."""
+        """`missing`: makes the answer to requests for unknown paths."""
         self._paths = paths
         self._missing = missing
         self._patterns: dict[str, PathPattern] = {}
-        """By the name that Litestar has for them: the path without a verb."""
+        """Operations by Litestar's pattern: the path without a verb."""
         for each in routes:
             match = WITH_PARAMETER_LAST.fullmatch(each.path)
             pattern, name, verb = match.groups("") if match else (each.path, "", "")
@@ -78,13 +80,13 @@ class Router:
         self._litestar = _litestar_of(tuple(self._patterns))
 
     async def find(self, request: http.Request) -> Route | http.Response:
-        """The route of a request, which is given its parameters; or the answer to a request that has none.
+        """Return the route of a request, and set the request's parameters; or return the answer if there is no route.
 
         OPTIONS is answered here: Litestar would name only the methods of one handler, and never HEAD.
         """
         if request.method == "OPTIONS" and (allowed := self._paths.allowed(request.path)) != "OPTIONS":
             return http.Response(204, b"", ((b"allow", allowed.encode()),))
-        # Without a method, so that Litestar finds the parameters, which an ASGI handler has for all methods alike.
+        # No method, so that Litestar matches the parameters: an ASGI handler has the same ones for all methods.
         scope: Any = {"type": "http", "path": request.path, "query_string": b"", "headers": []}
         await self._litestar(scope, _receive, _send)
         found: str | Exception = scope[FOUND]
@@ -95,11 +97,11 @@ class Router:
                 response = response_to(request, found)
             forget_frames(found)
             return response
-        request.params = dict(scope["path_params"])  # a copy: Litestar keeps the dictionary and hands it out again
+        request.params = dict(scope["path_params"])  # a copy: Litestar caches the dictionary and returns it again
         return self._patterns[found].find(request) or self._other_methods(request)
 
     def _other_methods(self, request: http.Request) -> http.Response:
-        """The answer to a request for a path that takes other methods."""
+        """Return the answer to a request for a path that has only other methods."""
         allowed = self._paths.allowed(request.path)
         fault = self._paths.fault(request.method, request.path)
         response = fault(request, Refused("method.unknown", allowed=allowed))
@@ -107,9 +109,9 @@ class Router:
         return response
 
 
-@cache  # it takes some 40 ms, and depends on nothing of the node: tests start many nodes in a process
+@cache  # takes some 40 ms and depends on nothing of the node; tests start many nodes in one process
 def _litestar_of(patterns: tuple[str, ...]) -> Litestar:
-    with as_if_not_installed("pydantic"):  # for models, of which the node has none: 6 MB
+    with as_if_not_installed("pydantic"):  # only needed for models, and the node has none: saves 6 MB
         return Litestar(
             route_handlers=list(map(_leaves, patterns)),
             exception_handlers={Exception: _leave_failure},
@@ -119,7 +121,7 @@ def _litestar_of(patterns: tuple[str, ...]) -> Litestar:
 
 
 def _leaves(pattern: str) -> ASGIRouteHandler:
-    """A handler that leaves the pattern in the scope, and answers nothing."""
+    """Return a Litestar handler that leaves the pattern in the scope and answers nothing."""
 
     @asgi(pattern.replace("}", ":str}"), copy_scope=False)
     async def leave(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
@@ -138,4 +140,4 @@ async def _receive() -> Any:
 
 
 async def _send(_message: Any) -> None:
-    """Litestar's answer to a failure is not sent."""
+    """Discard Litestar's answer to a failure."""

@@ -15,27 +15,27 @@ from node.web.errors import RefusedWithHeaders
 from node.web.http import Request
 
 FIELDS = frozenset({b"signature-input", b"signature", b"signature-key", b"content-digest"})
-"""The headers that are taken apart to verify a signature."""
+"""The headers that are parsed to verify a signature."""
 
 FIELD_COST = 6
-"""Cost of a byte of these headers, in bytes of an answer (0.3 µs): 16 kB, in the form that takes longest, took 4 ms."""
+"""Cost of one byte of these headers, in bytes of an answer (0.3 µs). 16 kB in the slowest form took 4 ms."""
 
 
 class Signatures:
     """Verifies the signatures that are meant for this node."""
 
     def __init__(self, public_url: str, refuses_key: Callable[[str], bool]) -> None:
-        """`refuses_key`: whether the operator has blocked the key of that thumbprint."""
+        """`refuses_key`: whether the operator has blocked the key with the given thumbprint."""
         self._address = PublicAddress.parse(public_url)
         self._refuses_key = refuses_key
 
     async def of(self, request: Request, shown: Collection[str]) -> Signed:
-        """The verified signature; UNSIGNED if there is none for this node.
+        """Return the verified signature; UNSIGNED if the request has none for this node.
 
-        `shown` names the fields that the record will show.
+        `shown` names the fields that the stored record will show.
 
-        Raises RefusedWithHeaders `signature.invalid` if the signature is meant for this node and wrong, Refused
-        `client.blocked` if its key is blocked.
+        Raises RefusedWithHeaders `signature.invalid` if the signature is meant for this node and does not verify,
+        Refused `client.blocked` if its key is blocked, and what `Request.body` raises.
         """
         if request.header(b"signature-input") is None:
             return UNSIGNED
@@ -61,7 +61,8 @@ class Signatures:
         return Signed(verified.key.thumbprint, proof, verified.replay_id)
 
     async def credentials(self, request: Request) -> tuple[str | None, str, str]:
-        """The bearer token of a request, the signer and the replay id of its signature; empty if it is not signed.
+        """Return the bearer token of a request, the signer, and the replay id of its signature. The last two are empty
+        if the request is not signed.
 
         Raises as `of` does.
         """

@@ -1,5 +1,5 @@
-"""Answers whose body is made while it is sent, and what all streams have in common: how long they last, what keeps them
-open, and that they end when their client is gone."""
+"""Answers whose body is made while it is sent, and the rules that all streams share: how long they last, what keeps
+them open, and that they end when their client is gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -14,20 +14,20 @@ from node.web.http import Header, Request, Response, Send, until_disconnected
 from node.web.limits import Limiter
 
 HEARTBEAT_SECONDS = 15.0
-"""Longest silence: load balancers and proxies cut a silent connection, most of them after 60 s."""
+"""Longest silence on a stream: load balancers and proxies cut a silent connection, most of them after 60 s."""
 
 SEND_SECONDS = 30.0
-"""How long a client may take to read one piece."""
+"""Timeout for the client to read one piece."""
 
 PIECE_BYTES = 32 * 1024
-"""Larger pieces of streams are sent in parts. A connection holds about seven for a client that does not read, whatever
-their size: four wait, one is about to, and Granian has taken one or two."""
+"""Larger pieces are sent in parts. A connection buffers about seven parts for a client that does not read, whatever
+their size: four wait, one is about to be written, and Granian has taken one or two."""
 
 STREAM_SECONDS = 900.0
-"""How long a stream lasts that its client can resume: by reconnecting, streams spread over the processes."""
+"""How long a stream that its client can resume lasts. Reconnecting spreads streams over the processes."""
 
 PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
-"""How long a stream is counted for its client if the process that serves it dies."""
+"""How long a stream counts for its client, in milliseconds, if the process that serves it dies."""
 
 STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache, no-store, no-transform"),
@@ -42,12 +42,12 @@ Piece = Callable[[bytes], Awaitable[None]]
 """Sends one piece of a body, and returns when the connection has room for more."""
 
 SENT = "PyEmptyAwaitable"
-"""Name of the type that Granian's `send` returns if the connection took the message at the call. It need not be
-awaited. The name is compared, since Granian does not export the type."""
+"""Name of the type that Granian's `send` returns if the connection took the message during the call, in which case the
+result need not be awaited. The name is compared because Granian does not export the type."""
 
 
 class BodySender:
-    """Sends the pieces of one body. It is a Piece."""
+    """Sends the pieces of one body. It can be used as a Piece."""
 
     __slots__ = ("_send",)
 
@@ -58,24 +58,26 @@ class BodySender:
         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
 
     def begin(self, piece: bytes) -> asyncio.Future[None] | None:
-        """Begin to send a piece. None if the connection has taken it; else what has to be awaited before the next."""
+        """Begin to send a piece. Return None if the connection has taken it; else a future to await before the next
+        piece."""
         sending = self._send({"type": "http.response.body", "body": piece, "more_body": True})
         return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
 
 
 async def send_in_time(piece: bytes, send: Piece) -> None:
-    """Send a piece, PIECE_BYTES at a time. Raises TimeoutError if the client has not read those within SEND_SECONDS."""
+    """Send a piece in parts of PIECE_BYTES. Raises TimeoutError if the client does not read a part within
+    SEND_SECONDS."""
     for start in range(0, len(piece), PIECE_BYTES):
         async with asyncio.timeout(SEND_SECONDS):
             await send(piece[start : start + PIECE_BYTES])
 
 
 def one_line(json: bytes) -> bytes:
-    """JSON without line breaks, as server-sent events and JSON lines need it.
+    """Return the JSON without line breaks, as server-sent events and JSON lines need it.
 
-    What clients sent as JSON is kept as it came, often indented. In JSON a line break only stands between two tokens,
-    and the breaks that only Unicode knows only in strings: `str.splitlines` of Python, by which httpx reads lines, ends
-    a line at each of them.
+    JSON from clients is kept as it came, and is often indented. In JSON, CR and LF occur only between two tokens. The
+    line breaks that only Unicode defines occur only in strings; they are escaped, because Python's `str.splitlines`,
+    which httpx uses to read lines, ends a line at each of them.
     """
     json = json.replace(b"\r", b" ").replace(b"\n", b" ")
     if json.isascii():
@@ -86,10 +88,10 @@ def one_line(json: bytes) -> bytes:
 
 
 class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` makes and sends its pieces, until its client is gone.
+    """An answer whose body is made while it is sent: `run` makes and sends the pieces until the client is gone.
 
-    `end` gives back what was taken for it. It is called once in any case, also where no body is sent: after HEAD, or if
-    the client is gone before the first piece.
+    `end` gives back what was taken for the answer. It is called exactly once, even if no body is sent: after HEAD, or
+    if the client is gone before the first piece.
     """
 
     __slots__ = ("end", "run")
@@ -105,7 +107,7 @@ class Streaming(Response):
         self.end = end
 
     async def send_body(self, request: Request, send: Send) -> None:
-        """Send the body, or only its end in reply to HEAD. Raises what `run` raises."""
+        """Send the body; for HEAD, only the end of the body. Raises what `run` raises."""
         if not request.is_head:
             running = asyncio.ensure_future(self.run(BodySender(send)))
             await ended_before(running, asyncio.ensure_future(until_disconnected(request.noting_end(request.receive))))
@@ -117,12 +119,12 @@ class Streaming(Response):
 async def hold_place(limiter: Limiter, request: Request, kind: str, taken: float, ends: AsyncExitStack) -> None:
     """Take a place among the streams of a client until `ends` is closed. Raises as `Permit.hold` does.
 
-    `kind`: what the operator is told of it, with the client. `taken`: the part of this process' streams that others
-    have (`StreamCount.taken`).
+    `kind`: the kind of stream, which the operator sees together with the client. `taken`: the share of this process'
+    streams that other streams have (`StreamCount.taken`).
     """
 
     async def release() -> None:
-        with suppress(StoreUnavailable):  # the place counts until its time is over
+        with suppress(StoreUnavailable):  # if this fails, the place counts until its time is over
             await limiter.release(place)
 
     async with limiter.permit(request, "stream") as permit:
@@ -132,7 +134,7 @@ async def hold_place(limiter: Limiter, request: Request, kind: str, taken: float
 
 
 class StreamCount:
-    """How many streams of one kind this process has, those that are about to begin included."""
+    """Counts the streams of one kind in this process, including those that are about to begin."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -147,7 +149,7 @@ class StreamCount:
         return counted
 
     def taken(self, most: int) -> float:
-        """The part of `most` that other streams have, for one that is about to begin."""
+        """Return the share of `most` that the other streams have, for a stream that is about to begin."""
         return (self._count - 1) / most
 
     def _end(self) -> None:

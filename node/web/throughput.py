@@ -1,9 +1,9 @@
-"""How many bytes one client may move through a process, and a site SITE_SHARE times as many.
+"""Limits how many bytes one client may move through a process; a site may move SITE_SHARE times as many.
 
-Reading a large body and making a large answer take time of the event loop, which all clients of the process share. So
-each client has a token bucket, in the memory of the process. Bodies and answers of at least FREE_BYTES count, and while
-several clients use the process, each request counts as REQUEST_COST. A client that has moved more than its bucket holds
-is refused until the bucket has room again; other clients notice nothing.
+Reading a large body and making a large answer take time of the event loop, which all clients of the process share. Each
+client therefore has a token bucket in the memory of the process. Bodies and answers of at least FREE_BYTES count. While
+several clients use the process, each request also counts as REQUEST_COST. A client that has moved more than its bucket
+holds is refused until the bucket has room again; other clients are not affected.
 """
 
 import time
@@ -13,45 +13,45 @@ from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 
 FREE_BYTES = 16 * 1024
-"""Smaller bodies and answers do not count: they cost less than the rest of their request."""
+"""Bodies and answers smaller than this do not count: they cost less than the rest of their request."""
 
 BURST_SECONDS = 16.0
-"""What a client may move at once, in seconds of its rate: 64 MiB by default."""
+"""Size of the bucket, in seconds of the client's rate: 64 MiB by default."""
 
 REQUEST_COST = 8 * 1024
-"""Cost of a request that is begun while others use the process, in bytes of an answer: 0.4 ms. Most reads take less and
-writes more. At the default rate, one client has 512 a second in the long run, and 1,024 at once."""
+"""Cost of a request that begins while others use the process, in bytes of an answer: 0.4 ms. Most reads take less, most
+writes more. At the default rate this gives one client 512 requests a second in the long run, and 1,024 at once."""
 
 BODY_WEIGHT = 2
-"""Cost of a byte of a body, in bytes of an answer: JSON of many small parts, the English gate, digests, characters that
-nobody sees. The most expensive MiB takes 0.1 s if it comes in few pieces, so at the default rate a client uses a fifth
-of a core in the long run."""
+"""Cost of one byte of a body, in bytes of an answer. It covers JSON of many small parts, the English gate, digests, and
+the search for hidden characters. The most expensive MiB takes 0.1 s if it comes in few pieces, so at the default rate
+one client uses a fifth of a core in the long run."""
 
 UNPACED_SECONDS = 2.0
-"""What a client may move at once while others use the process, in seconds of its rate. Further requests begin as its
-rate allows."""
+"""Burst that a client may move without pauses while others use the process, in seconds of its rate. Requests beyond it
+begin at the client's rate."""
 
 MAX_PAUSE_SECONDS = 1.0
-"""Longest pause before a request of such a client."""
+"""Longest pause before a request of a client beyond that burst."""
 
 MAX_CLIENTS = 10_000
-"""Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others
-those that moved least, until half as many are left, so that this happens once in thousands of new ones."""
+"""Clients and sites that are remembered. When there are more, those with a full bucket are forgotten, then those that
+have moved least, until half of MAX_CLIENTS are left. So this happens only once in thousands of new clients."""
 
 
 class Throughput:
     """The token buckets of one process."""
 
     def __init__(self, rate: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`rate`: bytes of answers a second that one client may have in the long run; 0 is any number."""
+        """`rate`: bytes of answers that one client may get in the long run, per second. 0: any number."""
         self._rate = rate
         self._clock = clock
         self._full_at: dict[str, float] = {}
-        """When the bucket of each client or site is full again (monotonic seconds)."""
+        """When the bucket of each client or site will be full again (monotonic seconds)."""
         self._next_at: dict[str, float] = {}
-        """When the next request may begin (monotonic seconds), of clients and sites with more than UNPACED_SECONDS."""
+        """When the next request of each client or site beyond UNPACED_SECONDS may begin (monotonic seconds)."""
         self._over: set[str] = set()
-        """Clients and sites that have moved more than their bucket held."""
+        """Clients and sites that have moved more than their buckets hold."""
 
     def add(self, client: str, size: int, weight: int = 1) -> None:
         """Count a body or an answer of `size` bytes."""
@@ -59,18 +59,18 @@ class Throughput:
             self._count(client, size * weight)
 
     def add_request(self, client: str) -> None:
-        """Count a request that is begun while others use the process, whatever its size."""
+        """Count a request that begins while others use the process, whatever its size."""
         self._count(client, REQUEST_COST)
 
     def refusal(self, client: str) -> Refused | None:
-        """`limit.throughput` for a client that has moved too much, or whose site has; None for all others."""
+        """Return `limit.throughput` if this client or its site has moved too much; None otherwise."""
         if not self._over:
             return None
         wait = max(self._wait(client), self._wait(site_of(client)))
         return Refused("limit.throughput", retry_after=wait) if wait > 0 else None
 
     def pause(self, client: str) -> float:
-        """Seconds until a client's next request should begin if others use the process; 0 for nearly all clients."""
+        """Return the seconds until the client's next request should begin if others use the process; usually 0."""
         if not self._next_at:
             return 0.0
         return max(self._pause(client), self._pause(site_of(client)))
@@ -102,7 +102,7 @@ class Throughput:
         return 0.0
 
     def _wait(self, name: str) -> float:
-        """Seconds until a client or site may move something again; 0 if it may now."""
+        """Return the seconds until a client or site may move bytes again; 0 if it may do so now."""
         if name not in self._over:
             return 0.0
         wait = self._full_at[name] - BURST_SECONDS - self._clock()
@@ -112,7 +112,7 @@ class Throughput:
         return 0.0
 
     def _forget(self, now: float) -> None:
-        """Forget the clients and sites that matter least, half of them at least."""
+        """Forget at least half of the clients and sites, those that have moved least."""
         by_time = sorted((at, known) for known, at in self._full_at.items() if at > now)
         self._full_at = {known: at for at, known in by_time[-(MAX_CLIENTS // 2) :]}
         self._over &= self._full_at.keys()

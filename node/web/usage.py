@@ -1,9 +1,10 @@
-"""How many bytes each client has had the node keep in the last 24 hours.
+"""Counts the bytes that the node has kept for each client in the last 24 hours.
 
-Redis keeps the totals. Small requests are counted in the process and reported to Redis once a second, for all clients
-together, so they do not wait for it. A large request, or one after many small ones of its client or site, is reported
-before it is carried out. So a client can exceed its total by at most MAX_UNREPORTED_BYTES for each process, a site by
-SITE_SHARE times as many, and a process that is killed loses no more of the count.
+Redis keeps the totals. The process counts small requests itself and reports them to Redis once a second, for all
+clients together, so that small requests do not wait for Redis. A large request is reported before it is carried out,
+and so is a small one once its client or site has many unreported bytes. A client can therefore exceed its total by at
+most MAX_UNREPORTED_BYTES for each process, and a site by SITE_SHARE times as many. A process that is killed loses no
+more of the count than that.
 """
 
 import time
@@ -18,51 +19,53 @@ from node.store.errors import StoreUnavailable
 from node.store.limits import BytesRefused, ByteUse, LimitStore
 
 MAX_UNREPORTED_BYTES = 64 * 1024
-"""Bytes of one client that a process has not reported yet, at most."""
+"""Most bytes of one client that a process may leave unreported."""
 
 MAX_UNREPORTED_SHARE = 64
-"""They are also at most one in this many bytes of the client's total."""
+"""Unreported bytes are also limited to one in this many bytes of the client's total."""
 
 REPORT_SECONDS = 1.0
-"""Time between two reports to Redis."""
+"""Interval between two reports to Redis."""
 
 MAX_REFUSAL_SECONDS = 10.0
-"""How long a process refuses a client without asking Redis again: the allowance may grow."""
+"""How long a process refuses a client without asking Redis again, because the allowance may grow."""
 
 FINISHING_FACTOR = 1.25
-"""A client may use this many times its total to finish what it has begun: claims, results, changes of status."""
+"""A client may use this many times its total for requests that finish what it has begun: claims, results, changes of
+status."""
 
 MAX_CLIENTS = 10_000
-"""Clients and sites remembered as having used up their total; when there are more, all are forgotten and Redis is
-asked. Also how many clients' bytes are noted for the operator between two reports; those of others are not."""
+"""Clients and sites that are remembered as having used up their total. When there are more, all are forgotten and Redis
+is asked again. Also the number of clients whose bytes are noted for the operator between two reports; further clients
+are not noted."""
 
 
 class UsedUp(NamedTuple):
-    """A total that is used up; times in monotonic seconds."""
+    """A total that is used up. Times are in monotonic seconds."""
 
     refused_until: float
-    """Until when the process refuses without asking Redis."""
+    """Until when the process refuses the client without asking Redis."""
     until: float
-    """When there is room again, as Redis said."""
+    """When there is room again, according to Redis."""
 
 
 class Usage:
-    """The bytes of all clients of one process."""
+    """The bytes of all clients, as one process counts them."""
 
     def __init__(self, store: LimitStore, capacity: Capacity) -> None:
         self._store = store
         self._capacity = capacity
         self._unreported: dict[str, int] = {}
-        """Bytes by client; negative if more were given back than counted since the last report."""
+        """Unreported bytes by client. Negative if more bytes were given back than counted since the last report."""
         self._unreported_of_site: dict[str, int] = {}
-        """The same by site, for all its clients together."""
+        """Unreported bytes by site, summed over its clients."""
         self.noted: dict[str, int] = {}
-        """Bytes by client since the last report for the operator (`node.web.activity`)."""
+        """Bytes by client since the last report to the operator (`node.web.activity`)."""
         self._used_up: dict[str, UsedUp] = {}
-        """The totals of clients and sites that are used up."""
+        """Clients and sites whose totals are used up."""
 
     async def add(self, client: str, kind: Kind, size: int) -> int:
-        """Count what a request with a body of `size` bytes adds. Returns how many bytes that is.
+        """Count the bytes that a request with a body of `size` bytes adds, and return their number.
 
         Raises Refused `quota.bytes`, StoreUnavailable.
         """
@@ -100,9 +103,9 @@ class Usage:
         return used
 
     def give_back(self, client: str, used: int) -> None:
-        """Stop counting what `add` has counted, for a request of which the node keeps nothing.
+        """Stop counting bytes that `add` has counted, for a request of which the node keeps nothing.
 
-        Redis is told with the next report.
+        Redis learns of it with the next report.
         """
         if used:
             site = site_of(client)
@@ -110,7 +113,8 @@ class Usage:
             self._unreported_of_site[site] = self._unreported_of_site.get(site, 0) - used
 
     async def report(self) -> None:
-        """Report what is not reported yet. If Redis cannot be reached, it is dropped: nothing is kept then either."""
+        """Report the unreported bytes. If Redis cannot be reached they are dropped: in that case the node keeps nothing
+        either."""
         uses = [ByteUse(client, 0, unreported) for client, unreported in self._unreported.items() if unreported]
         self._unreported.clear()
         self._unreported_of_site.clear()

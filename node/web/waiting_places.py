@@ -1,7 +1,7 @@
-"""Bounds the requests of one client that wait in a process: for a change (`wait=`), or for the rest of a slow body.
+"""Limits how many requests of one client wait in a process: for a change (`wait=`), or for the rest of a slow body.
 
-For as long as a request waits, the memory of the process holds what has come of its body. So a request also counts by
-its size: what a process holds for one client is bounded, however many connections it has.
+While a request waits, the process holds the part of its body that has arrived. A request therefore also counts by its
+size, so that the memory held for one client is bounded, however many connections it has.
 """
 
 from collections import Counter
@@ -12,37 +12,38 @@ from node.share.capacity import share_of
 from node.share.site import site_of
 
 MAX_WAITING_PER_CLIENT = 2048
-"""Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
+"""Places of one client in one process. A request with `wait=` takes at least one, so a client may have a quarter of all
+requests that may wait (RELAY_MAX_WAITING)."""
 
 MAX_WAITING_PER_SITE = 4096
-"""The same for one IPv6 /48: half of all."""
+"""Places of one IPv6 /48 in one process: half of the requests that may wait."""
 
 MAX_WAITING_IN_ALL = 16_384
-"""Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
-and fewer (`share_of`): otherwise forty addresses could hold 1.3 GB. All requests that a process takes (`launch`) need a
-quarter."""
+"""Places of all clients together: 256 MiB of bodies. Once half of them are taken, each client and site may have fewer
+and fewer (`share_of`); otherwise forty addresses could hold 1.3 GB. One request on each open connection of a process
+(BACKPRESSURE of `node.run.launch`) would need a quarter of the places."""
 
 MIN_PLACES = 65
-"""Places that a client may have in any case: for a body of the largest size, and a wait."""
+"""Places that a client may always have: enough for one body of the largest size, and one wait."""
 
 WAITING_BYTES = 16 * 1024
-"""Bytes of a body for which its request takes one more place. While the rest of the body is to come, the request takes
-only such places."""
+"""Body bytes for which a request takes one more place. Until its body is complete, a request takes only places of this
+kind."""
 
 WAITING_BY_CLIENT: Counter[str] = Counter()
-"""How many requests of each client wait in this process now."""
+"""Places that each client has taken in this process."""
 
 WAITING_BY_SITE: Counter[str] = Counter()
-"""How many requests of the clients of each site wait."""
+"""Places that the clients of each site have taken in this process."""
 
 
 class WaitingPlaces:
-    """The places that one request has among those of its client and site, until it is left as a context manager."""
+    """The places that one request has taken among those of its client and site. Leaving the context frees them."""
 
     __slots__ = ("_among", "_taken")
 
     in_all: ClassVar[int] = 0
-    """The places of all requests of this process."""
+    """Places that all requests of this process have taken."""
 
     def __init__(self, client: str) -> None:
         self._among = (
@@ -52,7 +53,7 @@ class WaitingPlaces:
         self._taken = 0
 
     def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
-        """Have as many places in all as `size` bytes take, and `requests` more.
+        """Set the number of places of this request to what `size` bytes take, plus `requests`.
 
         Raises Refused `limit.waiting` if the client or its site has too few left.
         """

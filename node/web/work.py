@@ -1,8 +1,8 @@
-"""Limits for operations that are charged by their cost, which is known only afterwards.
+"""Limits for operations that are charged by their cost, which is known only after the work is done.
 
-A limit of requests alone would let a client with very expensive requests take a large share of the node. So the cost of
-each request is added to the client's debt, which decreases evenly with time. A client whose debt has reached the limit
-is refused until it owes less. Redis keeps the debts, for all processes.
+A limit on the number of requests would not keep a client with very expensive requests from taking a large share of the
+node. So the cost of each request is added to the client's debt, which decreases at a constant rate. A client whose debt
+has reached the limit is refused until its debt is below the limit. Redis keeps the debts, for all processes.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class WorkLimit:
     """The limit for one kind of work."""
 
     def __init__(self, kind: str, limit: Limit, unit: str, store: WorkStore) -> None:
-        """`kind`: the class of the limit in `Limits`. `unit`: what it counts, as in "over 10 pages in 60 s"."""
+        """`kind`: the class of the limit in `Limits`. `unit`: the unit of work, as in "over 10 pages in 60 s"."""
         self._kind = kind
         self._limit = limit
         self._unit = unit
@@ -39,7 +39,7 @@ class WorkLimit:
         self._refused_until.clear()
 
     async def admit(self, request: Request) -> None:
-        """Refuse a client that owes too much. Raises Refused `limit.work`, StoreUnavailable."""
+        """Refuse a client whose debt is too large. Raises Refused `limit.work`, StoreUnavailable."""
         if not self._limit.count:
             return
         if wait := self._refused_until.wait(request.client) or await self._spend(request.client, 0):
@@ -53,18 +53,18 @@ class WorkLimit:
             task.add_done_callback(self._charging.discard)
 
     async def settled(self) -> None:
-        """Return when Redis has counted everything that was charged."""
+        """Return when Redis has counted all charges made so far."""
         while self._charging:
             await asyncio.wait(self._charging)
 
     async def _charge(self, client: str, amount: int) -> None:
         try:
             await self._spend(client, amount)
-        except StoreUnavailable as error:  # the work is done and its answer sent, so nothing can be refused any more
+        except StoreUnavailable as error:  # the answer is already sent: too late to refuse it
             log.warning("work not charged", kind=self._kind, amount=amount, reason=str(error))
 
     async def _spend(self, client: str, amount: int) -> float:
-        """Add to a client's debt. Returns for how many seconds it is refused then. Raises StoreUnavailable."""
+        """Add to a client's debt. Return for how many seconds the client is then refused. Raises StoreUnavailable."""
         wait = await self._store.spend(self._kind, client, amount, self._limit)
         if wait:
             self._refused_until.remember(client, wait)
