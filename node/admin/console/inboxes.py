@@ -1,4 +1,4 @@
-"""`relay-node admin inboxes`: counts them, shows how full one is, closes one. Nobody gets a list of them."""
+"""`relay-node admin inboxes`: counts inboxes, shows how full one is, closes one. No command lists their addresses."""
 
 import argparse
 
