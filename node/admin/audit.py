@@ -1,6 +1,6 @@
 """The audit log: who ran which command, in a shell or on the admin page.
 
-Every command is written to the log of the process; Redis keeps the last entries.
+Each entry is also a line in the log of the process that ran the command; Redis keeps only the last entries.
 """
 
 import os

@@ -267,8 +267,9 @@ def superseded(names: Iterable[str], made: str, keep: int) -> list[str]:
 
 
 def remove_remains(directory: Path) -> None:
-    """Remove incomplete backups that are named by time, unless they are being made: a process making or removing one
-    may have been killed.
+    """Remove incomplete backups that are named by time, except those that are being made.
+
+    They are left by processes that were killed while they made or removed a backup.
     """
     for path in directory.glob("*/"):
         with suppress(OSError):  # locked, or owned by another user

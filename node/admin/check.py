@@ -175,9 +175,7 @@ def durability(settings: Settings, setting: Mapping[str, str], info: Mapping[str
 
 
 def memory(settings: Settings, info: bytes, suffix: str) -> Finding:
-    """Report how full the server is, and what is refused for that: by Redis all writes, or by the node new sessions
-    and threads.
-    """
+    """Report how full the server is, and what is refused because of that: all writes, or new sessions and threads."""
     primary = memory_of(info, settings.redis_maxmemory)
     facts = f"{primary.used // 2**20} MiB used{suffix}"
     if not primary.limit:

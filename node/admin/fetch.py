@@ -1,4 +1,4 @@
-"""One GET of a URL that the operator has given: any host, no redirects, bounded in time and size."""
+"""Fetches a URL that the operator has given, with one GET: any host, no redirects, bounded in time and size."""
 
 import asyncio
 import ssl
@@ -7,7 +7,7 @@ from http import HTTPStatus
 import httpcore2
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Largest body that is read."""
+"""Largest body that is read, in bytes."""
 
 TIMEOUT = 10.0
 """Timeout of the whole exchange, in seconds."""

@@ -1,4 +1,4 @@
-"""`relay-node model export`: an embedding model for workers without torch."""
+"""`relay-node model export`: exports an embedding model for workers without torch."""
 
 import argparse
 import signal

@@ -1,7 +1,7 @@
 """`relay-node new-secret`: lets a stopped node start with another RELAY_SECRET.
 
 Redis records which secret its data was made with (`node.store.identity`), and a process with another secret refuses to
-start on it. This command removes the record; for that it starts the embedded server of the stopped node.
+start on it. This command removes that record. If the node has an embedded server, the command starts it for this alone.
 """
 
 import argparse

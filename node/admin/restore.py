@@ -112,7 +112,7 @@ def put_log(copy: Path, log: Path) -> None:
 
 
 def _put(source: Path, target: Path, blob: BackupFile) -> None:
-    """Restore the bytes of an artifact. The file gets its name only if its digest is right. Raises BackupError."""
+    """Restore the bytes of an artifact. The file gets its name once its digest is verified. Raises BackupError."""
     part = target.with_name(f"{target.name}.part")  # after an interruption, the node removes it
     if copy_private(source, part).sha256 != blob.sha256:
         part.unlink()

@@ -71,9 +71,10 @@ async def _refuse_unfinished_restore(store: Store) -> None:
 
 
 async def diagnose(url: str, timeout: float, otherwise: str) -> str:
-    """Return, for each server that the URL names, why it does not serve: because it is a replica, for instance.
+    """Return why a Redis does not serve, for each server that the URL names.
 
-    `timeout`: seconds for each server. Returns `otherwise` if one of them does serve.
+    The reason may be wrong credentials, for instance, or that the server is a replica. `timeout`: seconds for each
+    server. Returns `otherwise` if one of them does serve.
     """
     location = locate(url)
     access = msgspec.structs.replace(location.access, writes=not location.cluster)

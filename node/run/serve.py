@@ -52,7 +52,7 @@ PROBE_TIMEOUT = 1.0
 KILL_AFTER = {"web": 7.8, "worker": 8.6, "metrics": 9.0, "redis": 9.4}
 """Seconds after SIGTERM and RELAY_DRAIN_SECONDS at which a child that still runs is killed; all within 10 s.
 
-The children are stopped in this order. Even before, after listener.KILL_SECONDS, a stuck web process is killed.
+The children are stopped in this order. A stuck web process is killed even earlier, after listener.KILL_SECONDS.
 """
 
 Spawn = Callable[[], subprocess.Popen[bytes]]
@@ -85,8 +85,8 @@ class Child:
     def tend(self) -> None:
         """Start the process again if it has ended and its pause is over.
 
-        Redis forks to rewrite its log, or for a backup. Nobody waits for these processes, so they get the lowest
-        priority: rewriting a log of 100 MB takes a second of processor time, for which answers would otherwise wait.
+        Redis forks to rewrite its log, or for a backup. Nobody waits for these forks, so they get the lowest priority:
+        rewriting a log of 100 MB takes a second of processor time, and answers would wait meanwhile.
 
         Raises SystemExit, which ends the supervisor, if the process ends at its first start because it cannot use the
         settings.

@@ -1,4 +1,4 @@
-"""Checks whether the settings can be used, before anything is started: for every command, and at a reload.
+"""Checks whether the settings can be used, before anything is started: for every command on this node, and at a reload.
 
 `node.config` has checked the form of each setting. The checks here need the code that uses a setting, or another
 setting. They may look at files, but they connect to nothing, resolve no names and write nothing.

@@ -109,7 +109,7 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
 
 async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     queue = context.services.callbacks
-    # A callback that cannot be decoded is never given up: it becomes due again and again. So it is dropped here.
+    # Callbacks under way, too: one that cannot be decoded is never given up, but becomes due again and again.
     under_way = await _named(context.store, set(given.targets)) if given.targets else {}
     if not given.dry_run:
         for partition, name in under_way.values():

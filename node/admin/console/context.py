@@ -39,7 +39,7 @@ MAX_NUMBER = 10**9
 """Largest number that an argument may be: more than there is of anything."""
 
 MAX_COLUMN = 60
-"""Characters of a table cell; longer text is cut, and --json shows all of it."""
+"""Most characters of a table cell; longer text is cut, and --json shows all of it."""
 
 NO_MEMORY = (
     "the memory of Redis is full, and this needs some: raise maxmemory, or remove something; what removes, hides and "

@@ -1,4 +1,4 @@
-"""`relay-node admin feedback`: what users reported, to look at or to export."""
+"""`relay-node admin feedback`: lists or exports what users reported."""
 
 import argparse
 import sys

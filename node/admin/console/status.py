@@ -31,8 +31,7 @@ SEARCH_COLUMNS = ("SEARCH OF", "PENDING", "BACKLOG", "QUERIES", "INDEX")
 AUDIT_COLUMNS = {"AT": "at", "WHO": "who", "COMMAND": "command", "OUTCOME": "outcome", "TARGET": "target"}
 
 SAMPLES = 1000
-"""Random keys drawn from each primary to estimate the number of each kind. The error is mostly below 3 % of all keys.
-"""
+"""Random keys drawn from each primary to estimate the number of each kind; the error is mostly below 3 % of all."""
 
 
 class StatusReport(msgspec.Struct, frozen=True):

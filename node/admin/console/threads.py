@@ -1,4 +1,4 @@
-"""`relay-node admin threads`: lists, shows, closes, hides and removes threads and replies, and undoes that."""
+"""`relay-node admin threads`: lists and shows threads, closes and reopens them; hides, shows and removes posts."""
 
 import argparse
 from collections.abc import Awaitable, Callable
