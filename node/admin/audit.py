@@ -1,4 +1,7 @@
-"""The audit log: who did what to the node, by a command or on the admin page. Each is logged; Redis keeps the last."""
+"""The audit log: who ran which command, in a shell or on the admin page.
+
+Each entry is also a line in the log of the process that ran the command; Redis keeps only the last entries.
+"""
 
 import os
 import pwd
@@ -17,10 +20,10 @@ from node.store.steps import Key, Rest, step
 log = structlog.get_logger()
 
 MAX_ENTRIES = 10_000
-"""How many are kept in Redis; the oldest are removed first."""
+"""Entries kept in Redis; the oldest are removed first."""
 
 MAX_TARGET = 2000
-"""Characters kept of a target: a command may name a thousand ids."""
+"""Characters of a target that are kept. A command may name a thousand ids."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -39,10 +42,10 @@ def audit_add(*, audit: Key, most: int, fields: Rest) -> None:
 
 
 def who() -> str:
-    """Who runs this process: its account, and who used sudo to become that account.
+    """Return who runs this process: its account, and who became that account with sudo.
 
-    The account is what the system says, not LOGNAME, which anybody can set. SUDO_USER is beyond doubt only where root
-    runs the process, so there that name alone is given.
+    The account comes from the system, not from LOGNAME, which anybody can set. SUDO_USER can be trusted only if the
+    process runs as root; then its name is returned alone.
     """
     uid = os.getuid()
     try:
@@ -63,7 +66,7 @@ async def record(store: Store, who: str, command: str, target: str, outcome: str
 
 
 async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
-    """The last commands, newest first. Raises StoreUnavailable."""
+    """Return the last `count` commands, newest first. Raises StoreUnavailable."""
     reply = await store.command("XREVRANGE", keys.AUDIT, "+", "-", "COUNT", count)
     return [
         AuditEntry(timestamp(entry_id(entry)[0]), **texts_of(flat))

@@ -1,18 +1,19 @@
-"""A backup of a node that goes on serving: Redis, the two keys, and the bytes of artifacts on a local disk.
+"""Backs up a node while it serves: Redis, the two keys, and the bytes of artifacts on a local disk.
 
     <directory>/redis-0.rdb …        one for each primary
                /secret, signing-key  if they are kept in the data directory, not given by a setting
                /blobs/…              if the blob store is a directory
-               /blobs.jsonl          size and digest of each of those, one a line
-               /backup.json          the list of all that, written last, once the rest is synced to disk: a backup
-                                     without it is incomplete
+               /blobs.jsonl          size and digest of each file in blobs/, one a line
+               /backup.json          the list of all these files, written last, after the rest is synced to disk:
+                                     a backup without it is incomplete
 
-At no time can another user read any of it: it holds what is unlisted, and the keys to it. Redis is copied before the
-bytes of artifacts, so an artifact that is available in the copy has all of its bytes in the backup. Everything that was
-acknowledged before the command began is in it. `restore` makes a node of it, `node.admin.remote_backup` keeps it in S3.
+No other user can read any of it at any time: a backup holds unlisted content, and the keys to it. Redis is copied
+before the bytes of artifacts, so the backup has all bytes of an artifact that is available in the copy. Everything that
+was acknowledged before the command began is included. `restore` makes a node from a backup; `node.admin.remote_backup`
+keeps backups in S3.
 
-Bytes whose digest is not that in their manifest were damaged before. They are reported and left out: a node restored
-with them would serve them as if they were whole.
+If the digest of an artifact's bytes differs from the one in its manifest, the bytes were damaged before. They are
+reported and left out: a node restored with them would serve them as intact.
 """
 
 import os
@@ -41,20 +42,20 @@ from node.store.snapshot import primaries, snapshot
 
 MANIFEST = "backup.json"
 KEYS = {"RELAY_SECRET": keychain.SECRET, "RELAY_SIGNING_KEY": keychain.SIGNING_KEY}
-"""The files of the keys, by the settings that give a key instead."""
+"""Names of the key files, by the setting that can give the key instead."""
 BLOBS = "blobs"
 BLOB_LIST = "blobs.jsonl"
 STAMP = "%Y-%m-%dT%H%M%SZ"
-"""Format of the name of a backup among others: names sort by time."""
+"""Format of a backup's name if it is named by the time; such names sort by time."""
 
 STAMPED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
-"""Names in that format. Any other name was given by the operator, and no backup removes what has one."""
+"""Matches names in that format. The operator chose every other name, and only the operator removes such a backup."""
 
 CHUNK_BYTES = 1024 * 1024
-"""How much is read and written at a time."""
+"""Bytes read and written at a time."""
 
 NO_ARTIFACT = {".part", ".gone"}
-"""Suffixes of other files in the embedded blob store: uploads under way, and marks that an artifact was deleted."""
+"""Suffixes of files in the embedded blob store that are not artifacts: uploads in progress, and tombstones."""
 
 
 class BackupFile(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class BackupFile(msgspec.Struct, frozen=True):
     byte_size: int
     sha256: str
     slots: list[str] = []
-    """Of a copy from a Redis Cluster: the hash slots that the server had."""
+    """Hash slots that the server had, if the file is a copy from a Redis Cluster."""
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,26 +76,26 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     redis: list[BackupFile]
     keys: list[BackupFile]
-    """Without one that RELAY_SECRET or RELAY_SIGNING_KEY gives: a backup copies no keys from the environment."""
+    """Key files. A key that RELAY_SECRET or RELAY_SIGNING_KEY gives is not copied."""
     blobs: int
-    """How many files of artifacts."""
+    """Number of artifact files."""
     blob_bytes: int
     blob_list: BackupFile | None = None
-    """The file with their digests; None in a backup by version 1.0, which has none."""
+    """The file with the sizes and digests of the artifact files; None in a backup made by version 1.0."""
     damaged: list[str] = []
-    """Ids of artifacts whose bytes were damaged before and are left out."""
+    """Ids of artifacts whose bytes were already damaged and are left out."""
     blob_url: str
     """Where the bytes of artifacts are; empty if they are in the backup."""
 
     @property
     def keys_elsewhere(self) -> list[str]:
-        """The settings whose keys are not in it."""
+        """The settings whose keys are not in the backup."""
         names = {key.name for key in self.keys}
         return [setting for setting, name in KEYS.items() if name not in names]
 
     @property
     def files(self) -> list[BackupFile]:
-        """All but the bytes of artifacts."""
+        """All files except the bytes of artifacts."""
         return [*self.redis, *self.keys, *([self.blob_list] if self.blob_list else [])]
 
 
@@ -105,7 +106,7 @@ class BackupError(Exception):
 async def back_up(settings: Settings, store: Store, directory: Path, digests: Mapping[str, str]) -> Backup:
     """Make a backup in a directory that is new or empty. Raises BackupError, StoreUnavailable.
 
-    `digests`: SHA-256 of the bytes of each artifact that is available, by id.
+    `digests`: SHA-256 of the bytes of each available artifact, by id.
     """
     try:
         with _prepared(directory):
@@ -123,7 +124,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         await snapshot(primary.server, location, path, space.take)
         redis.append(copied(path, primary.slots))
     if sorted(file.slots for file in redis) != sorted(each.slots for each in await primaries(store, location)):
-        # What went from a server that was copied later to one that was copied before is in neither copy.
+        # Entries that moved from a server not yet copied to one already copied are in neither copy.
         raise BackupError("slots of the Redis Cluster have moved meanwhile: make it again when none do")
     keys = list(keychain.files_in_use(settings))
     for key in keys:
@@ -161,13 +162,13 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
 
 @contextmanager
 def _prepared(directory: Path) -> Generator[None]:
-    """Make the directory, and remove it if the backup fails: the next one needs the room."""
+    """Create the directory, and remove it if the backup fails: the next backup needs the room."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise BackupError(f"{directory} is not empty: name a new directory")
     directory.chmod(0o700)
     with ExitStack() as stack:
-        with suppress(OSError):  # on a network file system without such locks, `remove_remains` removes nothing either
+        with suppress(OSError):  # a network file system may have no locks; then `remove_remains` removes nothing either
             stack.enter_context(locked(directory))
         try:
             yield
@@ -177,13 +178,13 @@ def _prepared(directory: Path) -> Generator[None]:
 
 
 def copied(path: Path, slots: list[str] | None = None) -> BackupFile:
-    """The record of a file."""
+    """Return the record of a file."""
     with path.open("rb") as file:
         return BackupFile(path.name, path.stat().st_size, file_digest(file, "sha256").hexdigest(), slots or [])
 
 
 def read_manifest(directory: Path) -> Backup:
-    """What a backup says that it holds. Raises BackupError."""
+    """Return the manifest of a backup. Raises BackupError."""
     try:
         return msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
     except PermissionError as error:
@@ -195,7 +196,7 @@ def read_manifest(directory: Path) -> Backup:
 def check(directory: Path) -> tuple[Backup, Sequence[BackupFile], Sequence[str]]:
     """Compare every file of a backup with what was written.
 
-    Returns its manifest, its sound files of artifacts, and the names of those that are missing or damaged. Raises
+    Return the manifest, the sound artifact files, and the names of artifact files that are missing or damaged. Raises
     BackupError if any other file is missing or damaged.
     """
     backup = read_manifest(directory)
@@ -223,7 +224,7 @@ def _is_sound(path: Path, file: BackupFile) -> bool:
 
 
 def _named(directory: Path) -> Iterator[tuple[Path, str]]:
-    """The artifact files below the directory of an embedded blob store, and their names relative to it."""
+    """Yield each artifact file of an embedded blob store, with its name relative to `directory`."""
     for path in directory.glob("??/*"):
         if path.suffix not in NO_ARTIFACT:
             yield path, path.relative_to(directory).as_posix()
@@ -239,13 +240,13 @@ def _copy_blobs(source: Path, directory: Path, space: BackupSpace) -> Iterator[B
 
 
 def copy_private(source: Path, target: Path, name: str = "") -> BackupFile:
-    """Make `target` a copy that only this user can read.
+    """Copy `source` to `target`, which only this user can read.
 
-    Raises FileNotFoundError if there is no `source`, and other OSErrors with the name of the file that has the fault.
+    Raises FileNotFoundError if there is no `source`; any other OSError names the file that failed.
     """
     with source.open("rb") as old:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)  # left by a restore that was interrupted
+        target.unlink(missing_ok=True)  # left by an interrupted restore
         digest, size = sha256(), 0
         try:
             with open_private(target) as new:
@@ -253,36 +254,42 @@ def copy_private(source: Path, target: Path, name: str = "") -> BackupFile:
                     digest.update(chunk)
                     size += len(chunk)
                     new.write(chunk)
-        except OSError as error:  # of a read or a write, it does not say where
+        except OSError as error:  # an error of read() or write() does not name the file
             path = error.filename or (target if error.errno in NO_ROOM else source)
             raise OSError(error.errno, error.strerror, str(path)) from error
     return BackupFile(name or target.name, size, digest.hexdigest())
 
 
 def superseded(names: Iterable[str], made: str, keep: int) -> list[str]:
-    """The backups to remove, of those that are named by time: all but the newest `keep`, `made` being one of these."""
+    """Return the backups to remove: of those named by time, all but the newest `keep`, one of which is `made`."""
     others = sorted(name for name in names if STAMPED.fullmatch(name) and name != made)
     return others[: max(0, len(others) - keep + 1)]
 
 
 def remove_remains(directory: Path) -> None:
-    """Remove incomplete backups that are named by time and not being made: one was killed, or its removal was."""
+    """Remove incomplete backups that are named by time, except those that are being made.
+
+    They are left by processes that were killed while they made or removed a backup.
+    """
     for path in directory.glob("*/"):
-        with suppress(OSError):  # locked, or of another user
+        with suppress(OSError):  # locked, or owned by another user
             if STAMPED.fullmatch(path.name) and not (path / MANIFEST).exists():
                 with locked(path):
                     shutil.rmtree(path)
 
 
 def remove_all_but(directory: Path, keep: int, made: str) -> tuple[list[str], list[str]]:
-    """Remove the `superseded` backups below the directory. Returns which, and those left with the reason."""
+    """Remove the `superseded` backups below the directory.
+
+    Return those removed, and those that could not be removed, with the reason.
+    """
     whole = (path.parent.name for path in directory.glob(f"*/{MANIFEST}"))
     gone: list[str] = []
     left: list[str] = []
     for name in superseded(whole, made, keep):
         path = directory / name
         try:
-            (path / MANIFEST).unlink()  # first, so that a removal that is interrupted leaves no whole backup
+            (path / MANIFEST).unlink()  # first, so that what an interrupted removal leaves is not taken for a backup
             shutil.rmtree(path)
         except OSError as error:
             left.append(f"{path}: {error.strerror}")

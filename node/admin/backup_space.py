@@ -1,6 +1,6 @@
-"""How much of a disk a backup may take: where the node writes to the same one, all but what it reserves there.
+"""Limits how much of a disk a backup may take: on a disk that the node writes to, the node's reserve stays free.
 
-A backup that took more would have the node refuse writes, and an embedded Redis that cannot write its log ends.
+A backup that took more would make the node refuse writes, and an embedded Redis exits if it cannot write its log.
 """
 
 import errno
@@ -12,7 +12,7 @@ from node.observe.disk import disks, reserve_of
 
 
 class BackupSpace:
-    """The disk of a directory that exists."""
+    """The disk of an existing directory."""
 
     def __init__(self, settings: Settings, directory: Path) -> None:
         device = directory.stat().st_dev
@@ -21,7 +21,7 @@ class BackupSpace:
         self._reserve, self._setting = max(shared, default=(0, ""))
 
     def take(self, size: int) -> None:
-        """Raise OSError (ENOSPC) if `size` more bytes would leave less than the reserve."""
+        """Raise OSError (ENOSPC) if `size` more bytes would leave less than the reserve free."""
         found = os.statvfs(self._directory)
         if self._reserve and found.f_bavail * found.f_frsize - size < self._reserve:
             why = (

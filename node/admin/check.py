@@ -1,7 +1,7 @@
-"""`relay-node check`: says, in one line each, what about this machine and its Redis suits a node and what does not.
+"""`relay-node check`: reports, one finding a line, whether this machine and its Redis suit a node.
 
 It leaves nothing behind: an external Redis is only queried, the embedded one is tried in a temporary directory, and
-the blob store with a few bytes that are deleted again.
+the blob store is tried with a few bytes that are deleted again.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from node.store.snapshot import primaries
 from node.web.origin import is_loopback
 
 CALL_TIMEOUT = 2.0
-"""How long a Redis call may take, in seconds."""
+"""Timeout of a Redis call, in seconds."""
 
 Ask = Callable[..., RedisReply]
-"""Sends a command to one server, over a connection made for it. Raises StoreUnavailable, CommandFailed."""
+"""Sends a command to one server, over a connection of its own. Raises StoreUnavailable, CommandFailed."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line. `missing` keeps the node from doing what its settings promise; `note` is worth knowing."""
+    """One line. `missing`: the node cannot do what its settings promise. `note`: worth knowing."""
 
     mark: Literal["ok", "note", "missing"]
     subject: str
@@ -56,7 +56,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Look at everything, in the order in which a node needs it."""
+    """Check everything, in the order in which a node needs it."""
     yield data_dir(settings)
     yield from room(settings)
     yield from store(settings)
@@ -67,7 +67,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def data_dir(settings: Settings) -> Finding:
-    """Whether files can be made in the data directory."""
+    """Check whether files can be created in the data directory."""
     path = existing(settings.data_dir.resolve())
     if is_writable(path):
         return Finding("ok", "data directory", f"{settings.data_dir} is writable")
@@ -75,7 +75,7 @@ def data_dir(settings: Settings) -> Finding:
 
 
 def room(settings: Settings) -> Iterator[Finding]:
-    """How much is free on the disks that the node writes to here."""
+    """Report how much is free on the local disks that the node writes to."""
     for disk in disks(settings):
         facts = f"{disk.free // 2**20} of {disk.size // 2**20} MiB free for {disk.use}"
         reserve, setting = reserve_of(settings, disk)
@@ -87,7 +87,7 @@ def room(settings: Settings) -> Iterator[Finding]:
 
 
 def store(settings: Settings) -> Iterator[Finding]:
-    """Whether the Redis of these settings works, configured or embedded."""
+    """Check whether the Redis of these settings works, be it external or embedded."""
     with ExitStack() as stack:
         url = settings.redis_url
         try:
@@ -110,7 +110,7 @@ def store(settings: Settings) -> Iterator[Finding]:
 
 
 def whose(settings: Settings) -> Finding:
-    """Whether the data in the Redis is this node's. Raises ConfigError."""
+    """Check whether the data in Redis belongs to this node. Raises ConfigError."""
     try:
         schema = asyncio.run(schema_in_redis(settings))
     except StoreUnavailable as unavailable:
@@ -124,7 +124,7 @@ def whose(settings: Settings) -> Finding:
 
 
 def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Finding]:
-    """What one primary is and how it is configured; `where` is its address in a cluster."""
+    """Report what one primary is and how it is configured. `where`: its address in a cluster, otherwise empty."""
     suffix = f" ({where})" if where else ""
     info = cast("bytes", ask("INFO"))
     facts = facts_of(info)
@@ -150,17 +150,17 @@ def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Findin
 
 
 def wakeups(ask: Ask, suffix: str) -> Finding:
-    """Whether the server has the kind of channels on which processes wake each other."""
+    """Check whether the server has sharded pub/sub, through which processes wake each other."""
     try:
         ask("SPUBLISH", "{relay-node}:check", "")
     except CommandFailed as error:
-        if not str(error).startswith("MOVED"):  # the server knows the command, and the slot is another primary's
+        if not str(error).startswith("MOVED"):  # MOVED: the server knows the command; another primary has the slot
             return Finding("missing", "sharded pub/sub", f"SPUBLISH fails{suffix}: {error}")
     return Finding("ok", "sharded pub/sub", f"SPUBLISH works{suffix}")
 
 
 def durability(settings: Settings, setting: Mapping[str, str], info: Mapping[str, str], suffix: str) -> Finding:
-    """Whether acknowledgements mean what RELAY_DURABILITY says (DESIGN 10), and the replicas needed for them follow."""
+    """Check whether acknowledgements mean what RELAY_DURABILITY says (DESIGN 10), and enough replicas follow."""
     needed = setting["min-replicas-to-write"]
     facts = f"appendonly {setting['appendonly']}, appendfsync {setting['appendfsync']}, min-replicas-to-write {needed}"
     if setting["no-appendfsync-on-rewrite"] != "no":
@@ -168,14 +168,14 @@ def durability(settings: Settings, setting: Mapping[str, str], info: Mapping[str
     facts += suffix
     if not suffices(kept(setting), settings.durability):
         return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
-    following = info.get("min_slaves_good_slaves", needed)  # not told if none are needed
+    following = info.get("min_slaves_good_slaves", needed)  # absent if no replicas are needed
     if int(following) < int(needed):
         return Finding("missing", "durability", f"{facts}: Redis takes no writes, for {following} replicas follow")
     return Finding("ok", "durability", facts)
 
 
 def memory(settings: Settings, info: bytes, suffix: str) -> Finding:
-    """How full the server is, and what is refused for that: all writes by itself, or new sessions and threads."""
+    """Report how full the server is, and what is refused because of that: all writes, or new sessions and threads."""
     primary = memory_of(info, settings.redis_maxmemory)
     facts = f"{primary.used // 2**20} MiB used{suffix}"
     if not primary.limit:
@@ -189,7 +189,7 @@ def memory(settings: Settings, info: bytes, suffix: str) -> Finding:
 
 
 def eviction(setting: Mapping[str, str], suffix: str) -> Finding:
-    """Whether the server may drop acknowledged data to make room."""
+    """Check whether the server may evict acknowledged data to make room."""
     policy = setting["maxmemory-policy"]
     if policy != "noeviction":
         return Finding("missing", "eviction", f"maxmemory-policy is {policy}{suffix}: it must be noeviction")
@@ -199,7 +199,7 @@ def eviction(setting: Mapping[str, str], suffix: str) -> Finding:
 
 
 def search(ask: Ask) -> Finding:
-    """Whether the query engine is there; the node can search without it, too."""
+    """Check whether Redis has the query engine; the node can also search without it."""
     try:
         ask("FT._LIST")
     except StoreUnavailable as error:
@@ -210,7 +210,7 @@ def search(ask: Ask) -> Finding:
 
 
 def keys(settings: Settings) -> Finding:
-    """Where RELAY_SECRET and RELAY_SIGNING_KEY come from, and whether others can read or guess them."""
+    """Report where RELAY_SECRET and RELAY_SIGNING_KEY come from, and whether other users can read their files."""
     files = [settings.data_dir / name for name in (keychain.SECRET, keychain.SIGNING_KEY)]
     loose = [str(file) for file in files if is_there(file) and file.stat().st_mode & 0o077]
     if loose:
@@ -224,9 +224,9 @@ def keys(settings: Settings) -> Finding:
 
 
 def blobs(settings: Settings) -> Finding:
-    """Whether the blob store can write, read and delete; tried with a few bytes.
+    """Check with a few bytes whether the blob store can write, read and delete.
 
-    A local directory that does not exist yet is not made: `serve` does that.
+    A local directory that does not exist yet is not created: `serve` does that.
     """
     try:
         directory = blob_directory(settings)
@@ -242,7 +242,7 @@ def blobs(settings: Settings) -> Finding:
 
 
 def model(settings: Settings) -> Finding:
-    """Whether the worker can load an embedding model; without one, search is by text only."""
+    """Check whether the worker can load an embedding model; without one, search is by text only."""
     name = settings.embedding_model
     if name == NO_MODEL:
         return Finding("note", "embedding model", "none, so search is by text alone")
@@ -270,7 +270,7 @@ def _lacking(packages: Sequence[str]) -> list[str]:
 
 
 def base_url(settings: Settings) -> Finding:
-    """Whether the address in links, cards and acknowledgements is one that others can call."""
+    """Check whether others can call the address that is in links, cards and acknowledgements."""
     url = settings.public_url
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -284,12 +284,15 @@ def base_url(settings: Settings) -> Finding:
 
 
 def _is_stopped(data_dir: Path) -> bool:
-    """Whether an embedded server has left data here and does not run; then another is tried in its place."""
+    """Return whether the data directory holds data of an embedded server that does not run.
+
+    Then another server is tried in its place, in a temporary directory.
+    """
     return is_there(data_dir / "redis") and not running(data_dir)
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> str:
-    """The URL of the embedded server: the running one, or one that is started on trial."""
+    """Return the URL of the embedded server: the running one, or one that is started on trial."""
     if url := running(settings.data_dir):
         return url
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
@@ -299,7 +302,10 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
 
 
 def _primaries(url: str) -> Iterator[tuple[str, Ask]]:
-    """What asks every primary, with its address if it is one of a cluster. Raises StoreUnavailable."""
+    """Yield, for each primary, its address (empty if there is no cluster) and a function that sends it a command.
+
+    Raises StoreUnavailable.
+    """
     location = locate(url)
     if not location.cluster:
         yield "", partial(_ask, location.servers[0], location.access)

@@ -1,4 +1,4 @@
-"""How a module adds its subcommands to `relay-node`: it has a `register(commands)`, and `cli.py` names it."""
+"""How a module adds its subcommands to `relay-node`: it defines `register(commands)`, and `cli.py` lists the module."""
 
 import argparse
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from node.config import Settings
 from node.run.validation import loaded
 
 NO_SECRET = "none"  # noqa: S105 - it protects nothing
-"""In place of the node's secret, which may be on another host: no command issues a token or a signed URL."""
+"""Placeholder for the node's secret, which may be on another host. No command issues a token or a signed URL."""
 
 Run = Callable[[Settings, argparse.Namespace], int]
 
@@ -19,7 +19,7 @@ class Commands:
         self._parsers = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add(self, name: str, run: Run, meaning: str) -> argparse.ArgumentParser:
-        """Add a command that calls `run`, whose result is the exit status. Returns its parser, for arguments."""
+        """Add a command that calls `run`, whose result is the exit status. Return the parser of its arguments."""
         parser = self._parsers.add_parser(name, help=meaning, description=meaning)
         parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="as RELAY_CONFIG")
         parser.set_defaults(run=run, settings=loaded, role="")

@@ -1,4 +1,4 @@
-"""One GET of a URL that the operator has given: any host, no redirects, bounded in time and size."""
+"""Fetches a URL that the operator has given, with one GET: any host, no redirects, bounded in time and size."""
 
 import asyncio
 import ssl
@@ -7,10 +7,10 @@ from http import HTTPStatus
 import httpcore2
 
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest body that is read."""
+"""Largest body that is read, in bytes."""
 
 TIMEOUT = 10.0
-"""How long the whole exchange may take, in seconds."""
+"""Timeout of the whole exchange, in seconds."""
 
 
 class FetchFailed(Exception):
@@ -18,7 +18,7 @@ class FetchFailed(Exception):
 
 
 async def fetch(url: str) -> bytes:
-    """The body of a 200 answer. Raises FetchFailed."""
+    """Return the body of a 200 answer. Raises FetchFailed."""
     headers = [("Accept", "application/json"), ("User-Agent", "relay-node-verify/1.0")]
     if not url.isascii():
         raise FetchFailed("not an http or https URL: it has characters that are to be escaped")

@@ -1,4 +1,4 @@
-"""`relay-node model export`: an embedding model for workers without torch."""
+"""`relay-node model export`: exports an embedding model for workers without torch."""
 
 import argparse
 import signal
@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
     command = group.add("export", _export, "export it for workers that have neither torch nor transformers")
     command.add_argument("folder", type=Path, help="that the export is written to; not there yet")
     command.add_argument("--model", help="path or name; by default that of RELAY_EMBEDDING_MODEL")
-    command.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # the worker without which it is to end
+    command.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # pid of a worker; the export ends with it
 
 
 def _export(settings: Settings, given: argparse.Namespace) -> int:
@@ -41,9 +41,9 @@ def _export(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def _end(signum: int, _frame: object) -> NoReturn:
-    """End by an exception, so that what is half exported is removed; a second signal must not end that.
+    """Exit by an exception, so that a half-finished export is removed. A second signal must not interrupt the removal.
 
-    When the worker is killed, the kernel may send one for each of its threads (PR_SET_PDEATHSIG, prctl(2)).
+    When the worker is killed, the kernel may send one signal for each of its threads (PR_SET_PDEATHSIG, prctl(2)).
     """
     signal.signal(signum, signal.SIG_IGN)
     sys.exit(128 + signum)

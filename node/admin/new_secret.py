@@ -1,7 +1,7 @@
 """`relay-node new-secret`: lets a stopped node start with another RELAY_SECRET.
 
-Redis records which secret its data was made with (`node.store.identity`), and no process with another one starts there.
-The embedded server of a stopped node is started just to remove that record.
+Redis records which secret its data was made with (`node.store.identity`), and a process with another secret refuses to
+start on it. This command removes that record. If the node has an embedded server, the command starts it for this alone.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         except StoreUnavailable as unavailable:
             reason = asyncio.run(diagnose(url, settings.store_timeout, str(unavailable)))
             raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
-    # Only now: if this is interrupted before, the node finds its old secret on disk, none in Redis, and goes on.
+    # Last: after an earlier interruption, the node finds its old secret on disk, no record in Redis, and goes on.
     (settings.data_dir / SECRET).unlink(missing_ok=True)
     sys.stdout.write("the next start takes RELAY_SECRET, or makes a secret; no token given before holds any more\n")
     return 0

@@ -1,7 +1,7 @@
-"""The process behind RELAY_ADMIN_PORT: metrics (`node.run.metrics`), and the operator's pages beside them.
+"""The process behind RELAY_ADMIN_PORT: it serves metrics (`node.run.metrics`) and the operator's pages.
 
-The pages need the services of every feature, which take memory that no scrape needs. So they are loaded when the
-operator first asks for one.
+The pages need the services of every feature, which take memory that scrapes do not need. So they are loaded when the
+operator first asks for a page.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class LazyPages:
         return await self._pages.answer(request)
 
     async def close(self) -> None:
-        """Drop the connections of the pages, if there are any."""
+        """Close the connections of the pages, if the pages were loaded."""
         if self._pages is not None:
             await self._pages.close()
 

@@ -1,8 +1,8 @@
 """Backups in an S3 bucket: `s3://<bucket>/<prefix>`, with the AWS_* variables.
 
-A backup is made in a temporary directory and then sent, its backup.json last; it is fetched into one before it is
-checked or restored. A large file is sent in parts, since S3 takes at most 5 GiB in one request. A backup may be sent
-where another one is: what that had more of is not fetched.
+A backup is made in a temporary directory and then sent, its backup.json last. To be checked or restored, it is first
+fetched into a temporary directory. A large file is sent in parts, since S3 takes at most 5 GiB in one request. A backup
+may be sent to the place of an earlier one: what only the earlier one had stays in the bucket and is ignored.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ from node.config import Settings
 from node.run.bucket_files import BlobMissing, BlobUnavailable, BucketFiles, bucket_files_at
 
 PART_BYTES = 1024**3
-"""The largest object that is sent."""
+"""Size of the largest object that is sent."""
 
 MAX_SEND = timedelta(days=1)
-"""A backup that began longer ago and has no manifest was killed. In a bucket, nothing else tells it from one that is
-just being sent."""
+"""A backup that began longer ago than this and has no manifest counts as killed. In a bucket, nothing else
+distinguishes it from one that is still being sent."""
 
 PART = ".part-"
-"""Separates the name of a file from the number of its part; the first part has the name of the file alone."""
+"""Separates the name of a file from the number of its part. The first part has the name of the file alone."""
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is in a bucket, and not a directory."""
+    """Return whether a place is in a bucket rather than a directory."""
     return place.startswith("s3:")
 
 
 @asynccontextmanager
 async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[BucketFiles]:
-    """The files below a place in a bucket. Raises BackupError, also for what fails in the block."""
+    """Open the files below a place in a bucket. Raises BackupError, also if the bucket fails inside the block."""
     try:
         bucket = bucket_files_at(settings, place)
     except ValueError as error:
@@ -53,8 +53,9 @@ async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[BucketFile
 async def send(bucket: BucketFiles, directory: Path, under: str = "") -> None:
     """Send all files of a directory, the manifest of a backup last.
 
-    Raises BlobUnavailable, after it has removed what it sent. If there is a manifest, nothing is removed: it belongs to
-    an earlier backup, which may need the same files, or to this one, if only the answer to its upload was lost.
+    Raises BlobUnavailable, after removing what was sent. If the bucket has a manifest, nothing is removed: the manifest
+    belongs to an earlier backup, which may need the same files, or to this one, if only the answer to its upload was
+    lost.
     """
     sent: list[str] = []
     try:
@@ -78,7 +79,10 @@ async def send(bucket: BucketFiles, directory: Path, under: str = "") -> None:
 
 @asynccontextmanager
 async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
-    """A directory with the backup: the place itself, or a temporary one that it is fetched into. Raises BackupError."""
+    """Yield a directory with the backup: the place itself, or a temporary directory to which the backup is fetched.
+
+    Raises BackupError.
+    """
     if not is_remote(place):
         yield Path(place)
         return
@@ -90,18 +94,21 @@ async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
                 raise BackupError(f"{place} is not a whole backup: it has no {MANIFEST}")
             await _fetch(bucket, MANIFEST, directory / MANIFEST)
             sizes = {file.name: file.byte_size for file in read_manifest(directory).files}
-            # Parts come in the order of their names, the first one with the name of the file.
+            # In the order of their names, the parts of a file come one after the other; the first has no number.
             for name in sorted(names - {MANIFEST}):
                 file, _, part = name.partition(PART)
                 path = _path_of(file, directory)
-                # Of a longer file of a backup that was here before, there are parts too many.
+                # A longer file of an earlier backup at this place has left surplus parts: skip those.
                 if not part or _size(path) < sizes.get(file, math.inf):
                     await _fetch(bucket, name, path, appended=bool(part))
         yield directory
 
 
 async def _fetch(bucket: BucketFiles, name: str, path: Path, *, appended: bool = False) -> None:
-    """Write an object to a new file, or append it to one. Raises BackupError, BlobUnavailable, BlobMissing."""
+    """Write an object to a new file, or append it to an existing one.
+
+    Raises BackupError, BlobUnavailable, BlobMissing.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("ab") if appended else open_private(path) as file:
@@ -112,8 +119,9 @@ async def _fetch(bucket: BucketFiles, name: str, path: Path, *, appended: bool =
 
 
 async def remove_all_but_remote(bucket: BucketFiles, keep: int, made: str) -> tuple[list[str], list[str]]:
-    """Remove the `superseded` backups below a place, and those that were killed. Returns which, and those left with the
-    reason. Raises BlobUnavailable.
+    """Remove the `superseded` backups below a place, and those whose sending was killed.
+
+    Return those removed, and those that could not be removed, with the reason. Raises BlobUnavailable.
     """
     names = await bucket.names()
     whole = {name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}")}
@@ -139,13 +147,13 @@ async def _delete(bucket: BucketFiles, names: Iterable[str]) -> None:
 
 
 def _files(directory: Path) -> list[Path]:
-    """All files below a directory, the manifest of a backup last."""
+    """Return all files below a directory, the manifest of a backup last."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return sorted(files, key=lambda path: path.name == MANIFEST)
 
 
 def _path_of(name: str, directory: Path) -> Path:
-    """The file of that name. Raises BackupError if it leads out of the directory."""
+    """Return the path of the file of that name. Raises BackupError if it leads out of the directory."""
     path = (directory / name).resolve()
     if not path.is_relative_to(directory.resolve()):
         raise BackupError(f"{name!r} is not the name of a file of a backup")

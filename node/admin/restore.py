@@ -1,11 +1,12 @@
-"""`relay-node restore`: makes a node out of a backup, wherever that is kept.
+"""`relay-node restore`: makes a node out of a backup in a directory or a bucket.
 
-With the embedded Redis it makes a data directory. Redis reads the copy as the base of a new append-only log, so the
-node starts as it does after any restart. The log is put in place last: a restore that is interrupted has made no node
-yet and can be repeated.
+With the embedded Redis, it makes a data directory. Redis reads the copy as the base of a new append-only log, so the
+node starts as it does after any restart. The log is put in place last: an interrupted restore has made no node yet and
+can be repeated.
 
-With RELAY_REDIS_URL the entries of every copy go into that Redis, server or cluster, whatever slots the old one had
-(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore of the same backup left.
+With RELAY_REDIS_URL, it writes the entries of every copy to that Redis, server or cluster, whatever slots the old
+servers had (`node.admin.transfer`). The target must be empty, or hold what an interrupted restore of the same backup
+left.
 """
 
 import argparse
@@ -32,7 +33,7 @@ BASE = "appendonly.aof.1.base.rdb"
 LOG_MANIFEST = "appendonly.aof.manifest"
 
 LOSSES = 1
-"""Exit status if bytes of artifacts could not be restored."""
+"""Exit status if the bytes of some artifacts could not be restored."""
 
 
 def register(commands: Commands) -> None:
@@ -48,7 +49,11 @@ def register(commands: Commands) -> None:
 
 
 def restore(settings: Settings, directory: Path, *, without_damaged: bool = False) -> tuple[Backup, Sequence[str]]:
-    """Make the node of the settings. Returns the backup, and which artifacts' bytes are lost. Raises BackupError."""
+    """Make the node that the settings describe. Raises BackupError.
+
+    Return the backup, and the artifacts whose bytes are lost: by id if the backup was made without them, by file name
+    below `blobs` if the backup has lost them since.
+    """
     try:
         return _restore(settings, directory, without_damaged)
     except OSError as error:
@@ -73,7 +78,7 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
     for key in backup.keys:
         if (data / key.name).exists() and (data / key.name).read_bytes() != (directory / key.name).read_bytes():
             raise BackupError(f"{data / key.name} is that of another node: set RELAY_DATA_DIR to a new directory")
-        new = data / f"{key.name}.new"  # half a key would be taken for another node's when the restore is repeated
+        new = data / f"{key.name}.new"  # a repeated restore would take half a key for the key of another node
         copy_private(directory / key.name, new)
         sync(new)
         new.replace(data / key.name)
@@ -107,8 +112,8 @@ def put_log(copy: Path, log: Path) -> None:
 
 
 def _put(source: Path, target: Path, blob: BackupFile) -> None:
-    """Restore the bytes of an artifact; they get their name only if they are what was written. Raises BackupError."""
-    part = target.with_name(f"{target.name}.part")  # a node removes it if this is interrupted
+    """Restore the bytes of an artifact. The file gets its name once its digest is verified. Raises BackupError."""
+    part = target.with_name(f"{target.name}.part")  # after an interruption, the node removes it
     if copy_private(source, part).sha256 != blob.sha256:
         part.unlink()
         raise BackupError(f"{source} was changed while it was restored: use another backup")

@@ -1,5 +1,5 @@
-"""Makes text safe to show and to keep: a terminal obeys control characters and shows some text backwards, and an
-argument or a variable of the environment need not be UTF-8.
+"""Makes text safe to show and to store. A terminal obeys control characters and shows some text backwards, and an
+argument or environment variable need not be UTF-8.
 """
 
 import json
@@ -13,16 +13,19 @@ _NOT_PLAIN = re.compile(r"[^\x00-\x7f]")
 
 
 def utf8(text: str) -> str:
-    """The text with escapes for what is not UTF-8, and could be neither kept in Redis nor logged."""
+    """Return the text with escapes for what is not UTF-8 and could be neither kept in Redis nor logged."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def one_line(text: str) -> str:
-    """The text on one line, without such characters."""
+    """Return the text on one line, without characters that control a terminal, reorder text or are invisible."""
     return " ".join(readable(text).split())
 
 
 def as_json(value: object, indent: int = 2) -> str:
-    """JSON with such characters as `\\u` escapes; on one line if `indent` is 0. Numbers stay as they were written."""
+    """Return JSON in plain ASCII: all other characters, and DEL, are written as `\\u` escapes.
+
+    It is on one line if `indent` is 0. Numbers stay as they were written.
+    """
     text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
     return _NOT_PLAIN.sub(lambda found: json.dumps(found[0])[1:-1], text).replace("\x7f", "\\u007f")

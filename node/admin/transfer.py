@@ -1,7 +1,7 @@
-"""Moves all entries of one Redis into another, each to the server that has its slot: DUMP here, RESTORE there.
+"""Copies all entries of one Redis to another with DUMP and RESTORE, each to the server that has its slot.
 
-The two may differ in size and slots, so the backup of one server can fill a cluster, and that of a cluster one server
-or a cluster of another size.
+The two may differ in size and slots. So the backup of a single server can fill a cluster, and the backup of a cluster
+can fill a single server or a cluster of another size.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ from node.store import CommandFailed, Store, connect
 from node.store.errors import OutOfMemory
 
 ENTRIES_AT_ONCE = 64
-"""How many entries are read and written together."""
+"""Entries read and written together."""
 
 TIMEOUT = 60.0
-"""How long a call may take, in seconds: an entry may be large."""
+"""Timeout of a call, in seconds; an entry may be large."""
 
 MAX_IN_FLIGHT = 1024
 
 NO_END = -1
-"""What PTTL answers for a key that does not expire; RESTORE takes 0 for that."""
+"""PTTL's reply for a key that does not expire; RESTORE takes 0 for such a key."""
 
 
 async def fill(settings: Settings, data_dir: Path, backup: str, *, is_first: bool, is_last: bool) -> None:
-    """Move what the embedded server of a data directory holds into RELAY_REDIS_URL.
+    """Copy everything that the embedded server of a data directory holds to RELAY_REDIS_URL.
 
-    It may be one of several such servers of a backup. Before the first, the target has to be empty, or to hold what a
-    restore of the same `backup` left that was interrupted. Raises BackupError, StoreUnavailable.
+    A backup may consist of several such servers. Before the first one, the target must be empty, or hold what an
+    interrupted restore of the same `backup` left. Raises BackupError, StoreUnavailable.
     """
     with EmbeddedRedis(data_dir, "everysec", settings.redis_maxmemory) as embedded:
         try:
@@ -56,7 +56,7 @@ async def _begin(target: Store, backup: str) -> None:
     begun = cast("bytes | None", await target.command("GET", RESTORING))
     if begun is None and any(sizes):
         raise BackupError("the Redis at RELAY_REDIS_URL is not empty: name a new one")
-    if begun is not None and begun.decode() != backup:  # what only that one has would stay, and no list would have it
+    if begun is not None and begun.decode() != backup:  # entries that only the other has would stay, and be in no list
         raise BackupError(
             "the Redis at RELAY_REDIS_URL has a part of another backup, whose restore was interrupted: "
             "name a new one, or repeat that restore"
@@ -69,7 +69,7 @@ async def _move(source: Store, target: Store) -> None:
     while True:
         reply = await source.command("SCAN", cursor, "COUNT", ENTRIES_AT_ONCE)
         cursor, names = cast("tuple[bytes, Sequence[bytes]]", reply)
-        # TTLs first: a key that expires between the two calls has no dump, and so is not restored without a TTL.
+        # TTLs first: a key that expires between the two calls has no dump, so it is not restored without a TTL.
         lives = cast("list[int]", await source.run_all([("PTTL", name) for name in names]))
         dumps = await source.run_all([("DUMP", name) for name in names])
         await target.run_all(

@@ -1,11 +1,11 @@
 """`relay-node verify <url | file>`: checks that posts are what their signers signed, whichever node shows them.
 
 It reads the record of a thread with its replies, or of a task, as any reader gets it. The proof in a record
-names the key, the request and the signed body. The record has to show that body, and the request has to be one that
-makes such a record. Who owns the key is not checked: only somebody who knows the signer can do that.
+names the key, the request and the signed body. The record must show that body, and the request must be one that
+creates such a record. Who owns the key is not checked: only somebody who knows the signer can do that.
 
-A proof may come without the signed body: the node withholds a body that holds a callback address or a key. Such a proof
-shows who signed a request of that kind, and neither proves nor disproves what the post says.
+A proof may come without the signed body: the node withholds a body that contains a callback address or a key. Such a
+proof shows who signed a request of that kind, but neither proves nor disproves what the post says.
 """
 
 import argparse
@@ -29,15 +29,15 @@ from node.sign.proof import Proof, ProofInvalid, Proven, SignatureWithheld, veri
 from node.text.readable import readable
 
 PAGE_REPLIES = 20
-"""How many are asked for at a time; of the longest ones, that is 3 MB."""
+"""Replies requested at a time: 3 MB if they are as long as possible."""
 
 MAX_REPLIES = 5000
-"""A thread with more is not verified."""
+"""A thread with this many replies or more is not verified."""
 
 FALSE, WITHHELD, UNREADABLE = 1, 3, 4
-"""Exit statuses. FALSE: a post is not what was signed. WITHHELD: no post is false, but one cannot be checked; a status
-of its own, so that no script takes a withheld body for a verified one. UNREADABLE: there is no record to judge, for
-instance because nobody answers. A wrong command line is 2.
+"""Exit statuses. FALSE: a post is not what was signed. WITHHELD: no post is false, but at least one cannot be checked;
+this has its own status so that no script takes a withheld body for a verified one. UNREADABLE: there is no record to
+judge, for instance because nobody answers. A wrong command line exits with 2.
 """
 
 _PAGE = re.compile(
@@ -49,19 +49,19 @@ Kind = Literal["thread", "reply", "task"]
 
 
 class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was found out about one post."""
+    """Result of the verification of one post."""
 
     kind: Kind
     id: str
     outcome: Literal["signed", "unsigned", "withheld", "false"]
     reason: str = ""
-    """Why it is false, or cannot be checked."""
+    """Why the post is false, or cannot be checked."""
     thumbprint: str = ""
     did: str = ""
     signed_at: str = ""
-    """By the signer's clock."""
+    """Time of the signature, by the signer's clock."""
     sent_to: str = ""
-    """The address that the signer sent it to."""
+    """The address to which the signer sent the post."""
 
     def __str__(self) -> str:
         post = one_line(f"{self.kind} {self.id}")
@@ -75,14 +75,14 @@ class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NotShown(Exception):
-    """A record without a field that was signed, and that not every record of that post has."""
+    """The record lacks a signed field, which some records of the post leave out."""
 
 
 def register(commands: Commands) -> None:
     parser = commands.add("verify", _run, "check the signatures of a thread and its replies, or of a task")
     parser.add_argument("source", metavar="URL|FILE", help="address of the thread or task, or a file with its JSON")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.set_defaults(settings=Settings)  # it asks another node, or none
+    parser.set_defaults(settings=Settings)  # the defaults: it asks another node, or reads a file
 
 
 def verdict_of(kind: Kind, record: Record) -> PostVerdict:
@@ -111,7 +111,7 @@ def verdict_of(kind: Kind, record: Record) -> PostVerdict:
 
 
 def posts_of(record: Record) -> Iterator[tuple[Kind, Record]]:
-    """The posts in a record: a thread with its replies, a reply, or a task. Raises ValueError if it is neither."""
+    """Yield the posts in a record: a thread and its replies, a reply, or a task. Raises ValueError if it has none."""
     if "publisher_id" in record:
         yield "task", record
     elif "title" in record:
@@ -126,7 +126,7 @@ def posts_of(record: Record) -> Iterator[tuple[Kind, Record]]:
 
 
 async def read(source: str) -> Record:
-    """The record at a URL, with all replies, or in a file. Raises ValueError that says what is wrong with it."""
+    """Return the record at a URL, with all replies, or in a file. Raises ValueError, which says what is wrong."""
     if "://" not in source:
         return _decoded(_file(source))
     url = api_url(source)
@@ -146,7 +146,7 @@ async def read(source: str) -> Record:
 
 
 def api_url(source: str) -> str:
-    """The address of the JSON record for that of a page; any other address stays as it is."""
+    """Return the address of the JSON record that a page shows; any other address is returned unchanged."""
     page = _PAGE.fullmatch(source)
     if page is None:
         return source
@@ -155,7 +155,7 @@ def api_url(source: str) -> str:
 
 
 def _proven(kind: Kind, record: Record, signature: object) -> Proven:
-    """Verify the proof, and that it belongs to the record. Raises ProofInvalid, NotShown."""
+    """Verify the proof, and that it belongs to the record. Raises ProofInvalid, SignatureWithheld, NotShown."""
     try:
         proof = msgspec.convert(signature, Proof)
     except msgspec.ValidationError as error:
@@ -172,7 +172,7 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
 
 
 def _check_path(kind: Kind, record: Record, proof: Proof) -> None:
-    """Refuse a good signature of another kind of post, or of a reply to another thread. Raises ProofInvalid."""
+    """Raise ProofInvalid if the signature is for another kind of post, or for a reply to another thread."""
     values = dict(proof.components)
     try:
         path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path
@@ -188,7 +188,7 @@ def _check_path(kind: Kind, record: Record, proof: Proof) -> None:
 
 
 def _check_fields(kind: Kind, record: Record, content: Mapping[str, object]) -> None:
-    """Compare each field that the author wrote with what was signed. Raises ProofInvalid, NotShown."""
+    """Compare each field that the author wrote with the signed body. Raises ProofInvalid, NotShown."""
     for name, shown_of in FIELDS[kind].items():
         signed = shown_of(content.get(name))
         if signed and name in LEFT_OUT_OF_LISTS and name not in record:
@@ -223,7 +223,7 @@ def _skills(signed: object) -> object:
 def _instant(signed: object) -> object:
     try:
         return timestamp(round(msgspec.convert(signed, datetime).timestamp() * 1000))
-    except (msgspec.ValidationError, ValueError, OverflowError):  # no time, or one that no clock has
+    except (msgspec.ValidationError, ValueError, OverflowError):  # not a time, or out of range
         return signed
 
 
@@ -244,11 +244,14 @@ FIELDS: dict[Kind, dict[str, Callable[[object], object]]] = {
         "result_schema": _as_signed,
     },
 }
-"""How a record shows each field that was signed. A signed offer has `require_proof` whatever its publisher asked."""
+"""For each signed field, a function that returns the value the record must show.
+
+`require_proof` is not compared: a signed offer has it whatever its publisher asked for.
+"""
 
 
 LEFT_OUT_OF_LISTS = ("result_schema",)
-"""Such a field says nothing by its absence: the record may be one of a list."""
+"""Fields that records in a list leave out, so their absence proves nothing."""
 
 
 def _run(_settings: Settings, given: argparse.Namespace) -> int:
@@ -274,11 +277,11 @@ async def _fetched(url: str) -> Record:
 
 def _decoded(data: bytes) -> Record:
     try:
-        record: object = msgspec.json.decode(data)  # it refuses lone surrogates, which could not be written out
+        record: object = msgspec.json.decode(data)  # refuses lone surrogates, which could not be printed
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError("it is not JSON") from error
     if not isinstance(record, dict):
-        raise ValueError("it holds no thread, reply or task")  # noqa: TRY004 - of the data, not of the program
+        raise ValueError("it holds no thread, reply or task")  # noqa: TRY004 - the data is wrong, not the program
     return cast("Record", record)
 
 
@@ -299,7 +302,7 @@ def _replies(record: Record) -> list[Record]:
 def _seq(reply: Record) -> int:
     seq = reply.get("seq")
     if not isinstance(seq, int):
-        raise ValueError("a reply has no seq")  # noqa: TRY004 - of the data, not of the program
+        raise ValueError("a reply has no seq")  # noqa: TRY004 - the data is wrong, not the program
     return seq
 
 

@@ -1,1 +1,1 @@
-"""The processes of a node: which there are, how they are put together, started, stopped and kept."""
+"""The processes of a node: which ones there are, and how they are composed, started, kept running and stopped."""

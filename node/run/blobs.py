@@ -8,7 +8,10 @@ from node.config import ConfigError, Settings
 
 
 def blobs_of(settings: Settings) -> BlobStore:
-    """The blob store that the settings name; a `DiskStore` needs a `DiskApp` in front of it. Raises ConfigError."""
+    """Return the blob store that the settings name. A `DiskStore` needs a `DiskApp` in front of it.
+
+    Raises ConfigError.
+    """
     if directory := blob_directory(settings):
         return DiskStore(directory, settings.public_url, settings.secret, settings.blob_reserve)
     from node.artifacts.blobs.s3 import S3Store  # noqa: PLC0415 - a web process without a bucket starts sooner
@@ -20,7 +23,7 @@ def blobs_of(settings: Settings) -> BlobStore:
 
 
 def blob_directory(settings: Settings) -> Path | None:
-    """The directory of the embedded blob store; None if the bytes are in S3. Raises ConfigError."""
+    """Return the directory of the embedded blob store; None if the bytes are in S3. Raises ConfigError."""
     try:
         return settings.blob_directory
     except ValueError as error:
@@ -28,7 +31,7 @@ def blob_directory(settings: Settings) -> Path | None:
 
 
 async def try_blobs(settings: Settings) -> None:
-    """Write, read and delete a few bytes. Raises ConfigError that says what does not work."""
+    """Write, read and delete a few bytes. Raises ConfigError, which says what does not work."""
     blobs = blobs_of(settings)
     try:
         await blobs.check()

@@ -8,5 +8,5 @@ __all__ = ["BlobMissing", "BlobUnavailable", "BucketFiles", "bucket_files_at"]
 
 
 def bucket_files_at(settings: Settings, url: str) -> BucketFiles:
-    """The files below a place in an S3 bucket, with the credentials of the settings. Raises ValueError."""
+    """Open the files below a place in an S3 bucket, with the credentials of the settings. Raises ValueError."""
     return BucketFiles.from_aws(url, settings.aws)

@@ -8,7 +8,7 @@ from node.tasks.offers.reader import INDEXED_AFTER, OfferReader
 
 
 def corpora_of(store: Store) -> list[Corpus]:
-    """Every corpus of a node; web processes search them, workers index them."""
+    """Return every corpus of a node. Web processes search them, workers index them."""
     return [
         Corpus(
             "board",

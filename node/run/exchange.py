@@ -2,7 +2,7 @@
 
 Ids stay the same, and an id names its partition on every node, so the two nodes need not be alike otherwise. A record
 that the importing node already has is left as it is, so an import may be repeated. This code reads and writes the
-entities of several features and so belongs to none of them.
+entities of several features, so it belongs to none of them.
 """
 
 import zlib
@@ -31,20 +31,20 @@ FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
 
 MAX_SEQ = 2**53
-"""The largest number of a reply or an attempt; larger ones are not exact in Lua."""
+"""Largest number of a reply or an attempt. Larger numbers are not exact in Lua."""
 
 AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
 
 CONTRACTS_AT_ONCE = 8
-"""Contracts that are read together: each may have a result of a megabyte."""
+"""Contracts that are read together; each may have a result of a megabyte."""
 
 LOCAL_FIELDS = {"callback_url", "callback_by", "reported"}
-"""Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other, and only
-one has the reports."""
+"""Fields that are neither exported nor imported: a callback was agreed with the exporting node alone, and only that
+node has the reports."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
+"""Exceptions for a record that is not as this node would have written it. The file may come from anywhere."""
 
 CLAIM_FIELDS = {
     "assignee_id",
@@ -55,23 +55,24 @@ CLAIM_FIELDS = {
     "review_ends_at",
     "result_payload",
 }
-"""Fields of a contract that are imported only if it is over: one under review would otherwise complete by itself."""
+"""Fields of a contract that are imported only if the contract is over: one under review would otherwise complete by
+itself."""
 
 TIMER_FIELDS = {"lease_expires_at", "review_ends_at", "retry_at"}
-"""Fields of a contract that are not imported if it is over, since time does not change it any more."""
+"""Fields of a contract that are not imported if the contract is over, since time no longer changes it."""
 
 Value = str | dict[str, str]
-"""The value of a field: text, or `{"base64": …}` where it is not UTF-8."""
+"""The value of a field: text, or `{"base64": …}` if it is not UTF-8."""
 
 
 @step
 def thread_import(*, thread: Key, replies: Key, events: Key, thread_id: str, last: int, fields: Rest) -> None:
-    """Store a thread of another node, unless it is here."""
+    """Store a thread of another node, unless this node already has it."""
 
 
 @step
 def task_import(*, contract: ContractKeys, packed: Key, over: int, fields: Rest) -> None:
-    """Store a contract of another node, unless it is here. `over`: 1 if nothing changes it any more."""
+    """Store a contract of another node, unless this node already has it. `over`: 1 if nothing changes it any more."""
 
 
 class ExportHeader(msgspec.Struct, frozen=True):
@@ -85,29 +86,29 @@ class ExportHeader(msgspec.Struct, frozen=True):
 
 
 class ExportedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every other line of an export."""
+    """A line of an export after the first."""
 
     kind: Literal["thread", "reply", "task", "artifact"]
     id: str
     fields: dict[str, Value]
     seq: int = 0
-    """Number of a reply, whose `id` is that of its thread; 0 for everything else."""
+    """Number of a reply, whose `id` is that of its thread; 0 for all other records."""
 
 
 class ExchangeError(Exception):
-    """What cannot be exported or imported; the message says why."""
+    """Something cannot be exported or imported; the message says why."""
 
 
 def header_of(node_id: str) -> ExportHeader:
-    """The header of an export that begins now."""
+    """Return the header of an export that begins now."""
     return ExportHeader(FORMAT, FORMAT_VERSION, node_id, VERSION, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
-    """Everything that is exported; a thread comes after its replies. Raises ExchangeError, StoreUnavailable.
+    """Yield everything that is exported; a thread comes after its replies. Raises ExchangeError, StoreUnavailable.
 
-    Entities are found by the names of their keys, which do not change: one that moves from one list to another while
-    the lists are read might be missed. A contract that is compacted meanwhile comes with the compacted ones.
+    Entities are found by the names of their keys, which do not change. Reading lists instead could miss an entity that
+    moves from one list to another meanwhile. A contract that is compacted meanwhile comes with the compacted ones.
     """
     async for thread_id, fields in _entities(store, "thread"):
         async for reply in _replies(store, thread_id):
@@ -122,7 +123,7 @@ async def records(store: Store) -> AsyncIterator[ExportedRecord]:
 
 
 def read_header(line: bytes) -> ExportHeader:
-    """The first line of an export. Raises ExchangeError."""
+    """Decode the first line of an export. Raises ExchangeError."""
     try:
         header = msgspec.json.decode(line, type=ExportHeader)
     except msgspec.DecodeError as error:
@@ -133,7 +134,7 @@ def read_header(line: bytes) -> ExportHeader:
 
 
 async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]:
-    """Import a line. Returns its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
+    """Import a line. Return its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
     try:
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
@@ -170,7 +171,10 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 
 
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
-    """Raise one of UNREADABLE for a record that this node could not show or change: every list with it would fail."""
+    """Raise one of UNREADABLE for a record that this node could not show or change.
+
+    Every list that contained such a record would fail.
+    """
     named = {name.encode(): value for name, value in fields.items()}
     if "signature" in fields:
         msgspec.json.decode(fields["signature"], type=Proof)
@@ -184,13 +188,14 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             if thread is None or thread.status not in LISTS or not 0 <= thread.last_seq <= MAX_SEQ:
                 raise ValueError("no thread of a known status and number of replies")
         case "task":
-            row = StoredTask(0, named | {b"more": b"1"})  # so that all of it is looked at
+            row = StoredTask(0, named | {b"more": b"1"})  # `more`, so that every field is decoded
             if row.status not in STATUSES or not row.is_contract:
                 raise ValueError("no contract of a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
             if row.status not in OVER and b"result_schema" in named:
                 _require_schema(named[b"result_schema"])
-            # The steps go on counting from these, and calculate times that readers must be able to show.
+            # The steps go on counting from these numbers, and add these times to others; readers must be able to show
+            # the results.
             counts = [b"%d" % ChangeLog.of(named).count, *(named.get(name, b"0") for name in (b"attempt", b"failures"))]
             times = [named.get(name, b"0") for name in (b"lease_ms", b"retry_ms", b"review_ms")]
             if not all(each.isdigit() for each in (*counts, *times)):
@@ -202,7 +207,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
 
 
 def _require_schema(schema: bytes) -> None:
-    """Raise ValueError for the result_schema of a contract that nobody could complete here."""
+    """Raise ValueError for a result_schema with which nobody could complete the contract here."""
     try:
         require_stored(schema)
     except SchemaFault as fault:
@@ -210,9 +215,9 @@ def _require_schema(schema: bytes) -> None:
 
 
 async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:
-    """Import a reply, whose thread follows it in the file.
+    """Import a reply; its thread comes later in the file.
 
-    If the thread is here already, the reply with that number may be a different one, so nothing is imported.
+    If the thread is here already, its reply with that number may be a different one, so nothing is imported.
     """
     if await store.command("EXISTS", keys.thread(record.id)):
         return "known"
@@ -221,14 +226,14 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
     except CommandFailed as failed:
         if "equal or smaller" not in str(failed):
             raise
-        return "known"  # from an import that was interrupted
+        return "known"  # from an interrupted import
     return "imported"
 
 
 async def _entities(
     store: Store, kind: keys.EntityKind, at_once: int = AT_ONCE
 ) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
-    """Ids and fields of all entities of a kind; a compacted contract is unpacked. Some may come twice."""
+    """Yield id and fields of all entities of a kind; a compacted contract is unpacked. Some may come twice."""
     command = "GET" if kind == "packed" else "HGETALL"
     async for names in store.names(keys.pattern(kind)):
         for start in range(0, len(names), at_once):

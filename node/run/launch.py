@@ -1,4 +1,4 @@
-"""How the web processes and the worker are started and stopped when each role runs by itself, as in production.
+"""Starts and stops the web processes, or the worker: each role can run by itself, as in production.
 
 What they do is in `web.py` and `worker.py`. `serve.py` runs both roles on one machine.
 """
@@ -39,19 +39,20 @@ from node.store.address import locate
 from node.web.http import ASGIApp
 
 HEADER_TIMEOUT_MS = 7000
-"""Milliseconds after which a silent or idle connection is closed. Longer than httpx keeps one (5 s): if both were
-equal, a client with a request every five seconds would send one in five just as its connection is closed. Only the mode
-`http1` has this timeout: in Granian's `auto`, a socket that has sent nothing stays open for ever.
+"""Milliseconds after which a silent or idle connection is closed. This is longer than httpx keeps a connection (5 s):
+if both were equal, a client that sends a request every five seconds would send one in five just as its connection is
+closed. Only the mode `http1` has this timeout: in Granian's `auto`, a socket that has sent nothing stays open for ever.
 """
 
 MAX_HEADER_BYTES = 32768
 """Largest size of request line and headers; a larger request is answered with 431."""
 
 BACKPRESSURE = 4096
-"""Open connections in each web process. Granian's default is a share of 1024, and 2,000 idle sockets would block it."""
+"""Most open connections in each web process. Granian's default is a share of 1024, so that 2,000 idle sockets would
+block it."""
 
 RESPAWN_SECONDS = 0.2
-"""Pause before a web process that died is replaced."""
+"""Pause before a web process that died is replaced, in seconds."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 WEB_SIGNALS = (*STOP_SIGNALS, DRAIN, RELEASE_WAITERS)
@@ -59,8 +60,8 @@ WEB_SIGNALS = (*STOP_SIGNALS, DRAIN, RELEASE_WAITERS)
 
 BLOCKED_TURNS = 50
 """Turns of its event loop for which a web process blocks signals after its application has started. In the third or
-fourth of them Granian ends the loop, and runs it again a moment later; a signal in between would be lost. It is not a
-time, since the process may get no processor for as long.
+fourth turn, Granian ends the loop, and runs it again a moment later; a signal in between would be lost. The unit is not
+a time, since the process may get no processor for that time.
 """
 
 APP = "node.run.web:create"
@@ -74,20 +75,21 @@ WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 def web(settings: Settings, app: str = APP) -> None:
     """Serve HTTP in `settings.workers` processes until SIGTERM or SIGINT.
 
-    `app` is `module:factory` of the ASGI application, which each web process makes from the settings in force. Raises
-    ConfigError.
+    `app` is `module:factory`: each web process calls the factory with the settings in force to make its ASGI
+    application. Raises ConfigError.
     """
     settings = _prepare_role(settings)
     is_checked = asyncio.run(check_redis(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
     if sys.platform == "linux":
-        # Without it, Python 3.14 shares nothing with its processes, not even the flag DRAINING.
+        # Without this, Python 3.14 shares nothing with child processes, not even the flag DRAINING.
         multiprocessing.set_start_method("fork", force=True)
-        # Web processes share what is imported here: each starts sooner, and is smaller. A collection would write to it.
+        # Web processes share the memory of what is imported here, so each starts sooner and is smaller. Frozen, since a
+        # garbage collection would write to that memory.
         _resolve(app)
         process.freeze()
-    # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
-    # taken by a thread (`_heed_signals`).
+    # Every process forked from here on blocks these signals until it can handle them. In this process, a thread takes
+    # them (`_heed_signals`).
     signal.pthread_sigmask(signal.SIG_BLOCK, WEB_SIGNALS)
     block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
@@ -117,14 +119,14 @@ def web(settings: Settings, app: str = APP) -> None:
 
 
 def worker(settings: Settings, main: str = WORKER) -> None:
-    """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError.
+    """Run `main`, given as `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError.
 
-    Does not return but ends the process: the interpreter would wait seconds for a thread that loads the model.
+    Ends the process instead of returning: the interpreter would wait seconds for a thread that loads the model.
     """
     if find_spec("numpy") is None:
         raise ConfigError(f"the worker needs an extra that is not installed: {pip_install('worker')}")
     settings = _prepare_role(settings)
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be handled
     is_checked = asyncio.run(check_redis(settings))
     process.give_way()
     with reporting(settings, "worker") as folder:
@@ -134,7 +136,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
 
 
 def prepare(settings: Settings) -> dict[str, str]:
-    """Do what a process of any role does first. Returns the node's keys, as environment variables for its children.
+    """Do what a process of any role does first. Return the node's keys, as environment variables for its children.
 
     Raises ConfigError.
     """
@@ -146,7 +148,7 @@ def prepare(settings: Settings) -> dict[str, str]:
 
 
 def _summary(settings: Settings) -> dict[str, object]:
-    """The settings that matter, without passwords and keys, for one log line."""
+    """Return the most important settings, without passwords and keys, for one log line."""
     redis, search = (
         [str(each) for each in locate(url).servers] if url else [] for url in (settings.redis_url, settings.search_url)
     )
@@ -160,14 +162,14 @@ def _summary(settings: Settings) -> dict[str, object]:
         "data_dir": str(settings.data_dir),
         "durability": settings.durability,
         "trusted_proxies": str(settings.trusted_proxies),
-        # 0 is left out: under the supervisor, which has the port, it would say that there is none.
+        # 0 is left out: a process under the supervisor has 0, although the node has an admin port.
         **({"admin_port": settings.admin_port} if settings.admin_port else {}),
         "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or ENVIRONMENT),
     }
 
 
 def _prepare_role(settings: Settings) -> Settings:
-    """`prepare` a process that may have no supervisor: put the keys into its settings and its environment."""
+    """Call `prepare` in a process that may have no supervisor, and put the keys into its settings and environment."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
     keys = prepare(settings)
@@ -176,7 +178,7 @@ def _prepare_role(settings: Settings) -> Settings:
 
 
 def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> None:
-    """Reload at each SIGHUP. At a stop signal, drain for RELAY_DRAIN_SECONDS or until the next, then end Granian."""
+    """Reload at each SIGHUP. At a stop signal, drain for RELAY_DRAIN_SECONDS or until the next, then stop Granian."""
     drain_seconds, terminal = current.settings.drain_seconds, Terminal()
     while signal.sigwait((*STOP_SIGNALS, signal.SIGHUP)) == signal.SIGHUP:
         if terminal.is_gone():
@@ -197,7 +199,7 @@ def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> N
 
 
 def _stop(server: listener.Server) -> None:
-    """Have waiting requests answered, and end Granian."""
+    """Make the web processes answer waiting requests, and stop Granian."""
     _signal_web_processes(RELEASE_WAITERS)
     server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
 
@@ -210,13 +212,13 @@ def _signal_web_processes(signum: signal.Signals) -> None:
 
 
 def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
-    """Make the application; runs in a web process, before it takes requests.
+    """Make the application. Runs in a web process, before it takes requests.
 
     `current` is a copy of the main process's, so a process that replaces another does not read relay.toml.
     """
     process.die_with_parent(parent, signal.SIGKILL)
     log.configure(current.settings.log, "web")
-    # It has taken no request yet, so a stop signal just ends it: Granian would wait for it, and kill it in the end.
+    # Until it takes requests, a stop signal just ends this process. Granian would wait for it and finally kill it.
     for signum in STOP_SIGNALS:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -226,7 +228,7 @@ def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
 
 
 def _unblocking_signals(app: ASGIApp) -> ASGIApp:
-    """The same application; BLOCKED_TURNS after it has started, it unblocks the signals."""
+    """Return the same application, except that it unblocks the signals BLOCKED_TURNS after it has started."""
 
     def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         async def send_on(message: Any) -> None:
@@ -242,7 +244,7 @@ def _unblocking_signals(app: ASGIApp) -> ASGIApp:
 
 
 def _set_blocked(signals: set[int], turns: int) -> None:
-    """Block these signals and no others after `turns` turns of the event loop, also if it is ended and run again."""
+    """After `turns` turns of the event loop, block exactly these signals; the loop may end and run again meanwhile."""
     if turns:
         asyncio.get_running_loop().call_soon(_set_blocked, signals, turns - 1)
     else:
@@ -250,9 +252,9 @@ def _set_blocked(signals: set[int], turns: int) -> None:
 
 
 async def _run_until_signal(main: WorkerMain, settings: Settings, *, is_checked: bool) -> None:
-    """Run `main` until a stop signal sets its event, or until the Redis turns out to be another node's.
+    """Run `main` until a stop signal sets its event, or until Redis turns out to be unusable for this node.
 
-    `is_checked`: whether it is known to be this node's. Raises ConfigError if it is another's.
+    `is_checked`: whether `check_redis` has passed already. Raises ConfigError as `check_redis_when_there`.
     """
     stop = asyncio.Event()
     for signum in STOP_SIGNALS:
@@ -272,7 +274,7 @@ def _resolve(target: str) -> Callable[..., Any]:
 
 
 def web_processes(settings: Settings) -> int:
-    """How many web processes there are: RELAY_WORKERS, or one for each core that the node may use."""
+    """Return the number of web processes: RELAY_WORKERS, or one for each core that the node may use."""
     return settings.workers or _cores()
 
 
@@ -280,5 +282,5 @@ def _cores() -> int:
     if sys.platform != "linux":
         return os.cpu_count() or 1
     cores = len(os.sched_getaffinity(0))
-    shares = [bound.split() for bound in control_group.bounds("cpu.max")]  # microseconds, in a period of so many
+    shares = [bound.split() for bound in control_group.bounds("cpu.max")]  # quota and period, in µs
     return min([cores, *(math.ceil(int(used) / int(period)) for used, period in shares if used != "max")])

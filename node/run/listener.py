@@ -26,42 +26,42 @@ from granian.server.mp import MPServer, WorkerProcess
 from node.config import ConfigError
 
 BACKLOG = 4096
-"""Connections that may wait to be accepted in each queue; the kernel's own limit is net.core.somaxconn, 4096."""
+"""Connections that may wait to be accepted in each queue. The kernel's own limit, net.core.somaxconn, is 4096, too."""
 
 STEADY_SECONDS = 5.0
-"""A web process that dies sooner than that has failed to start."""
+"""A web process that dies within this time, in seconds, has failed to start."""
 
 FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0
 """Seconds before a process that failed to start is replaced. The pause doubles each time, so that a process that cannot
 start does not use up a core."""
 
 UNREAD_MS = 30_000
-"""How long a client may read nothing of a response before the kernel ends the connection, in milliseconds. Granian
-would keep what it has not sent for ever, 2 MB and more of each connection."""
+"""Milliseconds for which a client may read nothing of a response before the kernel ends the connection. Granian would
+keep unsent data for ever, 2 MB and more for each connection."""
 
 UNSENT_BYTES = 128 * 1024
-"""Bytes of a response that the kernel takes besides those that are on their way, about. By default it takes 4 MB for
-each connection whose client reads nothing, and counts them as memory of the container."""
+"""About how many bytes of a response the kernel buffers besides those that are in flight. By default, it buffers 4 MB
+for each connection whose client reads nothing, and counts them as memory of the container."""
 
 KILL_SECONDS = 7
-"""How long a stopping web process may finish what is in flight: a body that does not arrive is given up after 5 s, and
-the whole node must be gone after 10 s.
+"""Seconds that a stopping web process has to finish requests in flight. A body that does not arrive is given up after
+5 s, and the whole node must have ended after 10 s.
 """
 
 HANDED_DOWN = "NODE_LISTENERS"
-"""The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""
+"""Environment variable with the file descriptors of the sockets, separated by commas, for a child of the supervisor."""
 
 logger = structlog.stdlib.get_logger("node.run.listener")
 
 
 class AddressInUse(ConfigError):
-    """Another process listens there; perhaps it is about to end, so whoever starts this one may try again."""
+    """Another process listens there. It may be about to end, so whoever starts this process may retry."""
 
     status = os.EX_TEMPFAIL
 
 
 def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, shared: bool = False) -> socket.socket:
-    """A socket bound to the address, which it has for itself unless `shared`.
+    """Return a socket bound to the address; no other socket can be bound to it, unless `shared`.
 
     Raises AddressInUse, or ConfigError if this machine has no such address; `names` are the settings to change.
     """
@@ -76,7 +76,7 @@ def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, sha
         except OSError:
             made.close()
             raise
-    except (OSError, UnicodeError) as error:  # UnicodeError: the host is no name at all
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host is not a valid name
         why = f"cannot listen on {host} port {port}: {error.strerror if isinstance(error, OSError) else 'no such host'}"
         is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
         raise (AddressInUse if is_taken else ConfigError)(f"{why}; choose others with {names}") from error
@@ -84,11 +84,11 @@ def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, sha
 
 
 def listen(host: str, port: int, processes: int) -> list[socket.socket]:
-    """A listening socket for each web process. Raises ConfigError as `bound`."""
-    bound(host, port).close()  # fails if another node has the port, which would share it with sockets that share
+    """Return a listening socket for each web process. Raises ConfigError as `bound`."""
+    bound(host, port).close()  # fails if another node has the port; the sockets below would just share it
     sockets = [bound(host, port, shared=True) for _ in range(processes)]
     for each in sockets:
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit this and the next
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit these options
         if sys.platform == "linux":
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
@@ -97,15 +97,15 @@ def listen(host: str, port: int, processes: int) -> list[socket.socket]:
 
 
 def handed_down() -> list[socket.socket]:
-    """The sockets that the supervisor opened; none in a process that has no supervisor."""
+    """Return the sockets that the supervisor opened; none in a process that has no supervisor."""
     descriptors = os.environ.pop(HANDED_DOWN, "")
     return [socket.socket(fileno=int(each)) for each in descriptors.split(",") if each]
 
 
 class Server(MPServer):
-    """Granian with a worker for each of the sockets that it is given.
+    """Granian with one worker for each given socket.
 
-    It hands them to the workers as Granian 2.8 does where only the parent can open sockets.
+    It hands the sockets to the workers as Granian 2.8 does on systems where only the parent can open sockets.
     """
 
     def __init__(self, app: str, listeners: Sequence[socket.socket], **options: Any) -> None:
@@ -118,14 +118,14 @@ class Server(MPServer):
         self._stops = threading.Event()
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Have `serve` end all web processes and return."""
+        """Make `serve` end all web processes and return."""
         self._stops.set()
         super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
 
     def _respawn_workers(self, workers: Sequence[int], *how: Any, **more: Any) -> None:
-        """Replace web processes that have died, after a pause if one had just been started.
+        """Replace web processes that have died, after a pause if one of them had just been started.
 
-        When one dies twice within seconds, Granian would give up and end all others with what they hold.
+        If a process died twice within seconds, Granian would give up and end all others with the requests they hold.
         """
         is_soon = any(time.monotonic() - self.wrks[each].birth < STEADY_SECONDS for each in workers)
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), MAX_PAUSE) if is_soon else 0.0
@@ -140,7 +140,7 @@ class Server(MPServer):
         own = self._listeners[idx]
         backlog = (BACKLOG,) if sys.platform == "linux" else ()
         self._shd, self._sso = cast("Any", SocketHolder)(own.fileno(), False, *backlog), own
-        is_forked = multiprocessing.get_start_method() == "fork"  # otherwise it inherits only its own
+        is_forked = multiprocessing.get_start_method() == "fork"  # otherwise a process inherits only its own socket
         others = [each for each in self._listeners if each is not own] if is_forked else []
         load = partial(_load_without, others, callback_loader)
         return super()._spawn_worker(idx, target, load)  # pyright: ignore[reportUnknownMemberType]
@@ -150,10 +150,11 @@ class Server(MPServer):
             each.close()
 
     def _stop_workers(self) -> None:
-        """End all web processes: ask them to, and kill those that are still there after KILL_SECONDS.
+        """End all web processes: terminate them, and kill those that still run after KILL_SECONDS.
 
-        Granian asks `multiprocessing` whether a process lives. That says yes if the thread that watches the process has
-        just reaped it, and then a process that has ended in order is reported as killed. The sentinel is exact.
+        Granian asks `multiprocessing` whether a process is alive. If the thread that watches the process has just
+        reaped it, the answer is yes, and a process that has ended in order is reported as killed. The sentinel is
+        exact.
         """
         for each in self.wrks:
             each.terminate()
@@ -168,7 +169,7 @@ class Server(MPServer):
 
 
 def _load_without(others: Sequence[socket.socket], load: Callable[[], Any]) -> Any:
-    """Close the sockets of other workers, so that the queue of a stopped one is not kept open here."""
+    """Close the sockets of other workers, so that this process does not keep the queue of a stopped one open."""
     for each in others:
         each.close()
     return load()

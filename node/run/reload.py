@@ -1,8 +1,8 @@
 """SIGHUP: a running process reads its settings again and takes over those that it can, without losing a connection.
 
-The environment of a process does not change, so only relay.toml is read again. Each process does so itself: `serve`
+The environment of a process does not change, so only relay.toml is read again. Each process reads it itself: `serve`
 passes the signal on to its children, and the main process of `web` to those that answer requests. A process that is
-started again gets the settings in force, not what the file says by then (`ChildSettings`).
+restarted gets the settings in force, not what the file says by then (`ChildSettings`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from node.observe import log
 from node.run.validation import loaded
 
 RELOADED = ("trusted_proxies", "callback_refused_networks", "log")
-"""Settings that a process can take over, besides limits."""
+"""Settings that a running process can take over, besides limits."""
 
 STDOUT, STDERR = 1, 2
 """File descriptors."""
@@ -39,8 +39,8 @@ def on_hangup(
 ) -> None:
     """At each SIGHUP, call `take` with the settings that are in force from then on.
 
-    `end`: what to call instead if the terminal of this process is gone. `logs` as in `Reloading.read`. Needs a
-    running event loop. Does nothing outside the main thread, where signals cannot be handled.
+    `end`: called instead if the terminal of this process is gone. `logs` as in `Reloading.read`. Needs a running event
+    loop. Does nothing outside the main thread, since other threads cannot handle signals.
     """
     state, terminal = Reloading(settings), Terminal()
 
@@ -62,9 +62,10 @@ class Reloading:
         self.settings = settings
 
     def read(self, *, logs: bool = True) -> Settings | None:
-        """Read the settings again and set the log level. None if they cannot be used: those in force stay.
+        """Read the settings again and set the log level. Return the settings now in force.
 
-        `logs`: whether to log what has changed, and what would change only at a restart.
+        Return None if the settings cannot be used: those in force stay. `logs`: whether to log what has changed, and
+        what would change only at a restart.
         """
         try:
             found = loaded({name: text for name, text in os.environ.items() if name != IN_FORCE})
@@ -82,18 +83,18 @@ class Reloading:
 
 
 class ChildSettings:
-    """The part of relay.toml that is in force, for the processes that a supervisor starts. Raises ConfigError."""
+    """The settings of relay.toml that are in force, for the processes that a supervisor starts. Raises ConfigError."""
 
     def __init__(self) -> None:
         self._given = texts()
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable that hands it down."""
+        """Environment variable that hands these settings down."""
         return handed_down(self._given)
 
     def renew(self) -> None:
-        """Take over what a running process can, from settings that were valid a moment ago."""
+        """Take over what a running process can take over. Call this after `Reloading.read` has accepted the file."""
         try:
             found, before = texts(), self._given
         except ConfigError:  # somebody is writing the file just now
@@ -111,17 +112,17 @@ def _is_reloaded(name: str) -> bool:
 
 
 def variables(before: Settings, after: Settings) -> list[str]:
-    """The names of the settings that differ."""
+    """Return the names of the settings that differ."""
     names = [variable(name) for name in FIELDS if getattr(before, name) != getattr(after, name)]
     limits = [name for name in Limits.__struct_fields__ if getattr(before.limits, name) != getattr(after.limits, name)]
     return [*names, *(variable("limit", name) for name in limits)]
 
 
 class Terminal:
-    """The terminal that this process was started from, if any: when it hangs up, the process gets SIGHUP, too.
+    """The terminal that this process was started from, if any. When it hangs up, the process gets SIGHUP, too.
 
-    A process that was started with SIGHUP ignored (`nohup`) goes on without its terminal. One with a supervisor leaves
-    the matter to that.
+    A process that was started with SIGHUP ignored (`nohup`) goes on without its terminal. A process with a supervisor
+    leaves it to the supervisor to notice the hangup.
     """
 
     def __init__(self) -> None:
@@ -130,9 +131,9 @@ class Terminal:
         self._shown = [stream for stream in (STDOUT, STDERR) if os.isatty(stream)]
 
     def is_gone(self) -> bool:
-        """Whether it has hung up. What this process would still show there goes to /dev/null from then on.
+        """Return whether the terminal has hung up. If so, send what this process still shows there to /dev/null.
 
-        Otherwise Python could not write the last log lines, and would end with status 120.
+        Otherwise, Python could not write the last log lines, and would exit with status 120.
         """
         if not self._had or _has_terminal():
             return False

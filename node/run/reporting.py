@@ -1,6 +1,6 @@
-"""How a process starts the one that reports on its instance (`metrics.py`). RELAY_ADMIN_PORT asks for it.
+"""Starts the process that reports on this instance (`metrics.py`), if RELAY_ADMIN_PORT is set.
 
-That process imports the stores of many features, which a supervisor would otherwise do without.
+That process imports the stores of many features, which a supervisor does not need.
 """
 
 import os
@@ -15,14 +15,14 @@ from node.observe.metrics.families import Role
 from node.observe.metrics.snapshots import folder_of
 
 PROGRAM = "node.admin.port"
-"""The module to run. It is in a higher layer, since it serves the operator's pages, too."""
+"""The module to run. It is in a higher layer, since it also serves the operator's pages."""
 
 STOP_SECONDS = 3.0
-"""How long the process may take to end before it is killed."""
+"""Seconds that the process may take to end before it is killed."""
 
 
 def command(*roles: Role) -> list[str]:
-    """The command line of the metrics process that reports on this process and its children, which have these roles."""
+    """Return the command line of a metrics process that reports on this process and its children with these roles."""
     return [sys.executable, "-P", "-m", PROGRAM, "--parent", str(os.getpid()), *roles]
 
 
@@ -30,7 +30,7 @@ def command(*roles: Role) -> list[str]:
 def reporting(settings: Settings, role: Role) -> Generator[str]:
     """Run a metrics process for this process and its children while the context lasts, if RELAY_ADMIN_PORT is set.
 
-    Yields the folder where their counts go, or "" where nobody counts; children find it in their environment.
+    Yields the folder to which they write their counts, or "" if nobody counts. Children find it in their environment.
     """
     if not settings.admin_port:
         yield settings.metrics_dir

@@ -3,9 +3,9 @@
     serve ─┬─ redis    embedded; only without RELAY_REDIS_URL
            ├─ web      Granian, which keeps its own worker processes
            ├─ worker   everything that an acknowledgement does not wait for
-           └─ metrics  what the others count; only with RELAY_ADMIN_PORT
+           └─ metrics  reports what the others count; only with RELAY_ADMIN_PORT
 
-A child that dies is started again. None outlives the supervisor, not even one that was killed
+A child that dies is started again. No child outlives the supervisor, even if the supervisor is killed
 (`process.die_with_parent`). How web and worker run is in `launch.py`.
 """
 
@@ -41,18 +41,18 @@ LOOK_SECONDS = 0.1
 """Interval between two looks at the children."""
 
 STEADY_SECONDS = 30.0
-"""How long a child must live for its next restart to pause only FIRST_PAUSE again."""
+"""Seconds that a child must have lived for its next restart to pause only FIRST_PAUSE again."""
 
 FIRST_PAUSE, MAX_PAUSE = 0.05, 5.0
 """Seconds before a child is started again; the pause doubles each time."""
 
 PROBE_TIMEOUT = 1.0
-"""How long /health may take to answer while the node starts, in seconds."""
+"""Timeout of a request to /health while the node starts, in seconds."""
 
 KILL_AFTER = {"web": 7.8, "worker": 8.6, "metrics": 9.0, "redis": 9.4}
-"""When a child that is still there is killed, in seconds after SIGTERM and RELAY_DRAIN_SECONDS; all within 10 s.
+"""Seconds after SIGTERM and RELAY_DRAIN_SECONDS at which a child that still runs is killed; all within 10 s.
 
-They are stopped in this order. Before the first of these, at listener.KILL_SECONDS, a stuck web process is killed.
+The children are stopped in this order. A stuck web process is killed even earlier, after listener.KILL_SECONDS.
 """
 
 Spawn = Callable[[], subprocess.Popen[bytes]]
@@ -64,9 +64,9 @@ class Child:
     def __init__(
         self, name: str, spawn: Spawn, *, first: Spawn | None = None, last_words: Callable[[], str] | None = None
     ) -> None:
-        """`name`: one of KILL_AFTER. `first`: how to start it the first time, if not by `spawn`.
+        """`name`: one of KILL_AFTER. `first`: starts the process the first time, in place of `spawn`.
 
-        `last_words`: gives what a process that does not write our log wrote before it ended.
+        `last_words`: returns the last output of a process that does not write to our log.
         """
         self.name = name
         self._spawn = spawn
@@ -85,10 +85,11 @@ class Child:
     def tend(self) -> None:
         """Start the process again if it has ended and its pause is over.
 
-        Redis makes copies of itself to rewrite its log, or for a backup. Nobody waits for those, so they get the lowest
-        priority: to rewrite a log of 100 MB takes a processor for a second, and answers would wait meanwhile.
+        Redis forks to rewrite its log, or for a backup. Nobody waits for these forks, so they get the lowest priority:
+        rewriting a log of 100 MB takes a second of processor time, and answers would wait meanwhile.
 
-        Ends the supervisor if the process ends at its first start because it cannot use the settings.
+        Raises SystemExit, which ends the supervisor, if the process ends at its first start because it cannot use the
+        settings.
         """
         if self._restart_at is not None:
             if time.monotonic() >= self._restart_at:
@@ -111,13 +112,13 @@ class Child:
             log.warning("child not started", child=self.name, reason=str(error), restart_in=pause)
 
     def _pause_before_start(self, *, steady: bool) -> float:
-        """Schedule the restart. Returns the pause before it, in seconds: twice the last one unless it was `steady`."""
+        """Schedule the restart. Return the pause before it, in seconds: twice the last one unless it was `steady`."""
         self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), MAX_PAUSE)
         self._restart_at = time.monotonic() + self._pause
         return self._pause
 
     def reload(self) -> None:
-        """Have the process read the settings again. Not Redis: it has none of them, and SIGHUP would end it."""
+        """Make the process read the settings again. Not Redis: it has none of them, and SIGHUP would end it."""
         if self.name != "redis":
             self._process.send_signal(signal.SIGHUP)
 
@@ -134,8 +135,8 @@ class Child:
 class Signals:
     """What signals have asked of the supervisor.
 
-    Plain values, since a handler runs in the main thread, between any two of its instructions: if that thread held the
-    lock of a threading.Event, a handler that sets the event would wait for the lock for ever.
+    Plain values rather than a threading.Event, since a handler runs in the main thread, between any two of its
+    instructions: if that thread held the lock of an event, a handler that sets the event would wait for it for ever.
     """
 
     def __init__(self) -> None:
@@ -161,9 +162,10 @@ class Signals:
 
 
 def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
-    """Run a whole node until SIGTERM or SIGINT, or until its terminal is gone, then end it in order within 10 s.
+    """Run a whole node until SIGTERM or SIGINT, or until its terminal is gone. Then end it in order.
 
-    SIGHUP makes it and its children read the settings again (`reload.py`).
+    That takes at most 10 s after RELAY_DRAIN_SECONDS. SIGHUP makes this process and its children read the settings
+    again (`reload.py`).
 
     `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once it answers.
     Raises ConfigError if a setting keeps the node from starting.
@@ -185,8 +187,8 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
-        # Run in reverse: the instance is first reported as stopping, then stopped. The sockets are closed here, so that
-        # connections are refused once the web processes close theirs.
+        # These run in reverse: the instance is reported as stopping, the sockets are closed, the children are stopped.
+        # With the sockets closed here, connections are refused once the web processes close theirs.
         stack.callback(_stop, children, settings.drain_seconds)
         for each in listeners:
             stack.callback(each.close)
@@ -251,8 +253,9 @@ def _spawn(
         env={**environment, **inherited.environment},
         stdin=subprocess.DEVNULL,
         pass_fds=descriptors,
-        # Ctrl-C in a terminal is for the supervisor, which stops its children in order. They get no session of their
-        # own: where the kernel schedules by session (sched(7), autogroups), the worker's niceness would have no effect.
+        # Ctrl-C in a terminal is for the supervisor, which stops its children in order. The children get a process
+        # group, but no session of their own: where the kernel schedules by session (sched(7), autogroups), the worker's
+        # niceness would have no effect.
         process_group=0,
         preexec_fn=lambda: _prepare_child(parent),  # noqa: PLW1509
     )
@@ -264,7 +267,7 @@ def _prepare_child(parent: int) -> None:
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether the node reports itself healthy."""
+    """Return whether the node reports itself healthy."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     client = http.client.HTTPConnection(here, port, timeout=PROBE_TIMEOUT)
     try:

@@ -59,17 +59,17 @@ class Stores(NamedTuple):
 
     @classmethod
     async def open(cls, settings: Settings) -> "Stores":
-        """Connect to both. One that cannot be reached now is connected as soon as it can be."""
+        """Connect to both. A Redis that cannot be reached now is connected to as soon as it can be."""
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 
     def wrapped_by(self, wrap: Callable[[Store], Store]) -> "Stores":
-        """Each of them as `wrap` returns it."""
+        """Return each of them as `wrap` returns it."""
         main = wrap(self.main)
         return Stores(main, main if self.searched is self.main else wrap(self.searched))
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for store in {self.main, self.searched}:
             await store.close()
 

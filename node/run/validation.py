@@ -1,7 +1,7 @@
-"""Whether the settings can be used, checked before anything is started: by every command, by `check`, and by a reload.
+"""Checks whether the settings can be used, before anything is started: for every command on this node, and at a reload.
 
-`node.config` has checked the form of each setting. The checks here need the code that uses it, or another setting.
-They open, write and look up nothing.
+`node.config` has checked the form of each setting. The checks here need the code that uses a setting, or another
+setting. They may look at files, but they connect to nothing, resolve no names and write nothing.
 """
 
 import os
@@ -30,7 +30,7 @@ def validate(settings: Settings) -> None:
 
 
 def check_paths(settings: Settings) -> None:
-    """Check that these paths can be looked up at all: a name may be too long, or a link may lead to itself."""
+    """Check that paths can be looked up at all: a name may be too long, or a symbolic link may lead to itself."""
     model = settings.embedding_model
     paths = {
         "RELAY_DATA_DIR": settings.data_dir,
@@ -45,7 +45,7 @@ def check_paths(settings: Settings) -> None:
             where.stat()
         except UnicodeEncodeError as error:
             raise ConfigError(f"{name}: {where} is not UTF-8; choose another") from error
-        except (FileNotFoundError, NotADirectoryError, PermissionError):  # each use says what it needs
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # whatever uses the path reports this
             pass
         except (OSError, ValueError) as error:
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
@@ -53,7 +53,7 @@ def check_paths(settings: Settings) -> None:
 
 
 def check_stores(settings: Settings) -> None:
-    """Check RELAY_REDIS_URL and RELAY_SEARCH_URL, whose passwords no message may show."""
+    """Check RELAY_REDIS_URL and RELAY_SEARCH_URL. No message may show their passwords."""
     for name, url in (("RELAY_REDIS_URL", settings.redis_url), ("RELAY_SEARCH_URL", settings.search_url)):
         try:
             if url:
@@ -69,7 +69,7 @@ def check_blobs(settings: Settings) -> None:
 
 
 def check_ports(settings: Settings) -> None:
-    """Check that RELAY_PORT and RELAY_ADMIN_PORT differ: two processes listen there."""
+    """Check that RELAY_PORT and RELAY_ADMIN_PORT differ: different processes listen on them."""
     if settings.admin_port == settings.port:
         raise ConfigError(f"RELAY_ADMIN_PORT and RELAY_PORT are both {settings.port}: change one of them")
 

@@ -1,7 +1,7 @@
-"""Composes a web process: the services on its store, their operations, and what runs beside the requests.
+"""Composes a web process: the services on its store, their operations, and the background tasks.
 
-Granian calls `create` in each web process. All is put together once the process runs, so that the store's
-connections belong to its event loop.
+Granian calls `create` in each web process. Everything is composed once the event loop runs, so that the store's
+connections belong to it.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 
 def create(settings: Settings) -> ASGIApp:
-    """The ASGI application."""
+    """Return the ASGI application."""
     tracing = tracing_of(settings, "web")
 
     addresses = ClientAddress(settings.trusted_proxies, settings.forwarded_header)
@@ -137,7 +137,7 @@ class WebNode:
         blobs = self._services.blobs
         self.mounted = {PREFIX: DiskApp(blobs, self.intake.client)} if isinstance(blobs, DiskStore) else {}
         self._background = Background()
-        for name, work in self._works(settings, capacity).items():  # last: nobody would end them if this failed
+        for name, work in self._works(settings, capacity).items():  # last: nobody ends them if `__init__` fails
             self._background.start(name, work)
 
     def _make_intake(self) -> intake.Intake:
@@ -151,7 +151,7 @@ class WebNode:
         return made
 
     def _works(self, settings: Settings, capacity: Capacity) -> dict[str, CoroutineFunction]:
-        """The background tasks, by name."""
+        """Return the background tasks, by name."""
         store, usage = self._stores.main, self._limiter.usage
         figures = of_web(self.routes, store, self._services.events.followers)
         works: dict[str, CoroutineFunction] = {
@@ -168,7 +168,7 @@ class WebNode:
 
     @classmethod
     async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
-        """Connect and put all together. Does not wait for Redis: until it answers, requests get 503."""
+        """Connect and compose everything. Does not wait for Redis: until it answers, requests get 503."""
         english.preload(settings.secret)
         stores = await Stores.open(settings)
         if tracing:
@@ -183,11 +183,11 @@ class WebNode:
         return node
 
     def refuses(self, client: str) -> bool:
-        """Whether the operator has blocked a client."""
+        """Return whether the operator has blocked a client."""
         return client in self._blocked
 
     def change(self, settings: Settings) -> None:
-        """Take over what may change while the process runs: limits, and networks that are not called."""
+        """Take over what may change while the process runs: limits, and networks that must not be called."""
         self._current.now = settings
         self._limiter.change(settings.limits)
         self._search_work.change(settings.limits.search_characters)
@@ -198,7 +198,7 @@ class WebNode:
         self._health.draining = True
 
     def release(self) -> None:
-        """Answer the requests that wait, and drop clients that read no answer, so that the process can stop."""
+        """Answer waiting requests, and drop clients that do not read their answers, so that the process can stop."""
         self._stores.main.wakeups.waiters.release()
         self._mcp.end_streams()
         self._services.events.end()
@@ -216,7 +216,7 @@ class WebNode:
 
 
 def refusals_of(routes: list[Route]) -> dict[str, Response]:
-    """The refusals for overload on the paths of protocols that have a form of their own for errors."""
+    """Return the refusals for overload, by path, for protocols that have their own form of errors."""
 
     async def no_body() -> ASGIMessage:
         return {"type": "http.disconnect"}
@@ -238,7 +238,7 @@ def operations_of(
     search: PermitOf,
     refuses_key: Callable[[str], bool],
 ) -> list[Route]:
-    """Every operation of the services, and the pages."""
+    """Return every operation of the services, and the pages."""
     settings = current.now
     signatures = Signatures(settings.public_url, refuses_key)
     deliveries = DeliveriesApi(

@@ -44,16 +44,16 @@ from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
 log = structlog.get_logger()
 
 LEASE_SWEEP_SECONDS = 1.0
-"""Interval between two looks for claims whose lease has ended."""
+"""Interval between two sweeps for claims whose lease has ended."""
 
 ARTIFACT_SWEEP_SECONDS = 10.0
-"""Interval between two looks for artifacts whose time is over."""
+"""Interval between two sweeps for artifacts that have expired."""
 
 AGENT_SWEEP_SECONDS = 10.0
-"""Interval between two looks for agents whose entries have expired."""
+"""Interval between two sweeps for agents whose entries have expired."""
 
 PUSH_SWEEP_SECONDS = 2.0
-"""Interval between two looks for expired messages that somebody is to be notified of."""
+"""Interval between two sweeps for expired messages about which somebody is to be notified."""
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
@@ -71,7 +71,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         stack.push_async_callback(services.close)
         stack.callback(search.close)
         pushes = PushSource(services.inbox_agents.view, services.pushes)
-        # On the untraced store: an attempt is one span, its calls to Redis are none.
+        # On the untraced store: an attempt is one span, and its calls to Redis get no spans.
         outgoing = Outgoing(settings, opened.main)
         deliverer = outgoing.deliverer(services.callbacks, pushes, tracing.sender if tracing else Sender)
         checks = outgoing.checks(store, services)
@@ -84,17 +84,17 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "feed": FeedCopier(store, settings.feed_events).handle,
         }
         name = new_name()
-        # A batch of this group reads whole artifacts; those of the others only call Redis.
+        # A batch of the group `artifacts` reads whole artifacts; batches of the other groups only call Redis.
         at_once = {"artifacts": CONCURRENT_VERIFICATIONS}
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         heartbeat = Heartbeat(store, name, [consumer.inherit for consumer in consumers])
-        # What fails in any of these, on one contract for example, fails alone: nothing else waits for it.
+        # If one of these tasks fails, on one contract for example, all others go on: nothing waits for it.
         background = Background(stop)
         stack.push_async_callback(background.close)
         for task, run in housekeeping(settings, store, services, handlers, stop).items():
             background.start(task, run)
         meter = Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes))
-        # These end what they have begun once `stop` is set; the others are cut off then.
+        # Once `stop` is set, these finish what they have begun; after that, the other tasks are cancelled.
         orderly: dict[str, CoroutineFunction] = {
             "heartbeat": partial(heartbeat.run, stop),
             "search": partial(search.run, stop),
@@ -111,7 +111,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 def housekeeping(
     settings: Settings, store: Store, services: Services, groups: Collection[str], stop: asyncio.Event
 ) -> dict[str, CoroutineFunction]:
-    """What is done at intervals, until `stop` is set. `groups`: all that read the outboxes."""
+    """Return the tasks that run at intervals until `stop` is set. `groups`: all groups that read the outboxes."""
     return {
         "durability": partial(durability.watch, store, settings.durability, stop),
         "clock": partial(clock.watch, store, stop),
@@ -126,7 +126,7 @@ def housekeeping(
 
 
 class Outgoing:
-    """Makes what calls URLs that clients gave, all with one policy, resolver, breaker and set of places."""
+    """Makes the services that call URLs of clients. They share one policy, resolver, breaker and set of places."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -135,20 +135,20 @@ class Outgoing:
         self._concurrency = Concurrency()
 
     def change(self, settings: Settings) -> None:
-        """Take over rates, and what is not called, from the next attempt on."""
+        """Take over the rates, and the networks that must not be called, from the next attempt on."""
         self._breaker.change(settings.limits.callback, settings.limits.callback_client)
         self._caller.policy = policy_of(settings)
 
     def deliverer(
         self, queue: CallbackQueue, pushes: PushSource, make: Callable[[NodeKey, Caller, str], Sender]
     ) -> Deliverer:
-        """What sends this node's callbacks. Raises ConfigError."""
+        """Return the service that sends this node's callbacks. Raises ConfigError."""
         settings = self._settings
         sender = make(webhook_key(settings), self._caller, settings.public_url)
         return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._concurrency, {PUSH: pushes})
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
-        """What checks and probes the agents of the directory."""
+        """Return the service that checks and probes the agents of the directory."""
         calls = FairCaller(self._caller, self._breaker, self._concurrency)
         return AgentChecks(store, services.agent_store, services.agent_lists, calls, self._settings.public_url)
 
@@ -161,7 +161,7 @@ class Projections:
         self._checks = checks
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Derive anew the place of every entity that changed. Idempotent."""
+        """Put every entity that changed into the right lists, according to its present state. Idempotent."""
         threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
         tasks = {event.entity for event in events if event.kind.startswith("task.")}
         agents = {event.entity for event in events if event.kind.startswith(("agent.", "check."))}

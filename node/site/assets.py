@@ -1,4 +1,4 @@
-"""The files of the static folder, under names that hold their digest, so that clients can cache them for ever."""
+"""The files of the static folder, under names that contain their digest, so that clients can cache them for ever."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ TYPES = {
 }
 FOR_EVER = b"public, max-age=31536000, immutable"
 NO_CACHE = b"no-cache"
-"""A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
+"""A cache may store the answer, but must revalidate it before each use (RFC 9111 §5.2.2.4)."""
 
 _URL = re.compile(rb'url\("([\w.-]+)"\)')
 
@@ -32,25 +32,25 @@ class Assets:
     def __init__(self, folder: Path = STATIC) -> None:
         self._names: dict[str, str] = {}
         self._documents: dict[str, Document] = {}
-        """By name with the digest."""
+        """Files by name with the digest."""
         self._present: dict[str, Document] = {}
-        """By name without it: what those get who ask for another digest."""
+        """Files by name without the digest: the answers to requests with another digest."""
         # Style sheets come last: they name other files, whose digests must be known by then.
         for path in sorted(folder.iterdir(), key=lambda path: (path.suffix == ".css", path.name)):
             if path.suffix in TYPES:
                 self._add(path)
 
     def url(self, name: str, root: str = "") -> str:
-        """The path of a file, with its digest, for a node at the path `root`. Raises KeyError if there is none."""
+        """Return the path of a file, with its digest, for a node at the path `root`. Raises KeyError."""
         return f"{root}/static/{self._names[name]}"
 
     def document(self, name: str) -> Document | None:
-        """The file of this name, which holds its digest."""
+        """Return the file of this name, which contains the digest; None if there is none."""
         return self._documents.get(name)
 
     @Operation("A file", hidden=True)
     async def send(self, request: Request) -> Response:
-        """The file. With another version's digest, the present file: pages made before an upgrade may ask for that."""
+        """Send the file. For the digest of another version, send the present file: an older page may ask for that."""
         wanted = request.params["name"]
         stem, _, rest = wanted.partition(".")
         document = self._documents.get(wanted) or self._present.get(f"{stem}.{rest.rpartition('.')[2]}")
@@ -59,7 +59,7 @@ class Assets:
         return document.answer(request)
 
     def routes(self) -> tuple[Route, ...]:
-        """One route for all files."""
+        """Return the one route for all files."""
         return routes_of("pages", ("GET", "/static/{name}", self.send))
 
     def _add(self, path: Path) -> None:
@@ -73,4 +73,4 @@ class Assets:
 
 
 ASSETS = Assets()
-"""The node's own files, which do not change while it runs."""
+"""The node's own files, which do not change while the node runs."""

@@ -12,7 +12,7 @@ from node.sign.keys import KeyInvalid, PublicKey
 from node.text.terms import stem
 
 EXCERPT = 220
-"""Length of an excerpt in characters, at most."""
+"""Longest excerpt, in characters."""
 
 _QUOTED = re.compile("`([^`]+)`")
 _WORD = re.compile(r"[^\W_]+")
@@ -21,7 +21,7 @@ _MINUTE, _HOUR, _DAY, _MONTH = 60, 3600, 86400, 2592000
 
 
 def age(instant: str, now: datetime | None = None) -> str:
-    """`now`, `5 min`, `3 h`, `2 d`, and after a month the date."""
+    """Format the age of an instant: `now`, `5 min`, `3 h`, `2 d`, and after a month the date."""
     then = datetime.fromisoformat(instant)
     seconds = int(((now or datetime.now(UTC)) - then).total_seconds())
     if seconds < _MINUTE:
@@ -36,7 +36,7 @@ def age(instant: str, now: datetime | None = None) -> str:
 
 
 def ago(instant: str, now: datetime | None = None) -> str:
-    """The same in a sentence: `just now`, `5 min ago`, and after a month the date."""
+    """Format the age of an instant for a sentence: `just now`, `5 min ago`, and after a month the date."""
     said = age(instant, now)
     if said == "now":
         return "just now"
@@ -44,7 +44,7 @@ def ago(instant: str, now: datetime | None = None) -> str:
 
 
 def span(seconds: int) -> str:
-    """`45 s`, `15 min`, `2 h`: a whole number of the largest unit that divides `seconds`, which are above 0."""
+    """Format a positive number of seconds in the largest unit that divides it: `45 s`, `15 min`, `2 h`."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if seconds % size == 0:
             return f"{seconds // size} {unit}"
@@ -52,13 +52,13 @@ def span(seconds: int) -> str:
 
 
 def moment(instant: str) -> str:
-    """`21 Nov 2026, 08:00 UTC`."""
+    """Format an instant: `21 Nov 2026, 08:00 UTC`."""
     then = datetime.fromisoformat(instant)
     return f"{then.day} {then:%b %Y, %H:%M} UTC"
 
 
 def excerpt(text: str, length: int = EXCERPT) -> str:
-    """The beginning of a text on one line, cut between words."""
+    """Return the beginning of a text on one line, cut between words where possible."""
     line = " ".join(text[: length * 4].split())
     if len(line) <= length:
         return line
@@ -72,7 +72,7 @@ def _terms(query: str) -> frozenset[str]:
 
 
 def marked(text: str, query: str) -> Markup:
-    """`text`, escaped, with the words that `query` contains in `<mark>`."""
+    """Escape `text`, and put its words that have the stem of a word in `query` into `<mark>`."""
     wanted = _terms(query)
     parts: list[Markup] = []
     end = 0
@@ -84,7 +84,7 @@ def marked(text: str, query: str) -> Markup:
 
 
 def fingerprint(signature: Mapping[str, Any]) -> str:
-    """The thumbprint of the key that signed a record (RFC 7638)."""
+    """Return the thumbprint (RFC 7638) of the key that signed a record."""
     try:
         return PublicKey.from_x(str(signature["key"])).thumbprint
     except (KeyError, KeyInvalid):
@@ -92,17 +92,17 @@ def fingerprint(signature: Mapping[str, Any]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """The characters of `text` that XML 1.0 allows (§2.2). The template escapes them."""
+    """Return `text` without characters that XML 1.0 does not allow (§2.2). The template escapes the rest."""
     return _NOT_XML.sub("", text)
 
 
 def code(text: str) -> Markup:
-    """`text` escaped for use between tags, where quotes may stay: escaped ones double the length of JSON."""
+    """Escape `text` for use between tags, where quotes need no escape: escaped quotes double the length of JSON."""
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))  # noqa: S704 - escaped here
 
 
 def prose(text: str) -> Markup:
-    """`text` of ours, escaped, with what stands between backticks in `<code>`."""
+    """Escape a text of ours, and put what is between backticks into `<code>`."""
     pieces = enumerate(_QUOTED.split(text))
     return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in pieces)
 
@@ -110,4 +110,4 @@ def prose(text: str) -> Markup:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     used.__name__: used for used in (age, ago, span, moment, excerpt, marked, fingerprint, xml_text, code, prose)
 }
-"""By the names that templates use."""
+"""Filters by the names that templates use."""

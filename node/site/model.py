@@ -9,10 +9,10 @@ PAGE_SIZE = 20
 """Threads, tasks or hits on one page."""
 
 MAX_REPLIES = 50
-"""Replies on one page of a thread."""
+"""Most replies on one page of a thread."""
 
 MAX_THREAD_CHARACTERS = 40_000
-"""Characters of text on one page of a thread, beyond which the next page begins, so that pages stay small."""
+"""Most characters of text on one page of a thread, so that pages stay small. The rest goes to the next page."""
 
 
 Wanted = Annotated[str, Meta(max_length=10_000, description="What to search for; none = the list")]

@@ -1,4 +1,4 @@
-"""Pages as they leave the node: rendered, with their headers, and the page for a request that failed."""
+"""Makes the responses for pages: rendered templates with their headers, and a page for a request that failed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +30,7 @@ PAGE_HEADERS: tuple[Header, ...] = (
 """Headers of every page of every node (DESIGN 6)."""
 
 Alternate = tuple[str, str]
-"""Media type and path of another form of a page."""
+"""Media type and path of another representation of a page."""
 
 HEADLINES = {
     "path.unknown": "There is nothing here",
@@ -46,7 +46,7 @@ HEADLINES = {
     "store.busy": "Too much at once",
     "node.overloaded": "Too much at once",
 }
-"""The heading of a failure's page, by error code."""
+"""Headings of the page for a failed request, by error code."""
 
 
 class Pages:
@@ -62,10 +62,10 @@ class Pages:
             "version": VERSION,
         }
         self.headers: tuple[Header, ...] = ((b"content-security-policy", _policies(root).encode()), *PAGE_HEADERS)
-        """Headers of every page: only the node's own scripts and styles, and nothing from elsewhere."""
+        """Headers of every page. They allow only the node's own scripts and styles, and nothing from elsewhere."""
 
     def render(self, template: str, path: str, alternates: Sequence[Alternate] = (), **values: Any) -> bytes:
-        """The bytes of a page, feed or fragment."""
+        """Render a page, feed or fragment."""
         return self._render(template, **self._shared, path=path, alternates=alternates, **values).encode()
 
     def answer(
@@ -78,7 +78,7 @@ class Pages:
         caching: bytes = NO_CACHE,
         **values: Any,
     ) -> Response:
-        """A page made for this request."""
+        """Return a page made for this request."""
         body = self.render(template, request.path, alternates, **values)
         return revalidated(request, body, media_type, caching, self.headers)
 
@@ -93,7 +93,7 @@ class Pages:
         also: tuple[OtherAnswer, ...] = (),
         hidden: bool = False,
     ) -> Route:
-        """The route of a page, whose failures are pages, or of something else that is rendered for people."""
+        """Return the route of a page or of another rendered document. Failures of an HTML route are pages, too."""
         return Route(
             method="GET",
             path=path,
@@ -109,7 +109,7 @@ class Pages:
         )
 
     def missing(self, request: Request, failure: Exception) -> Response:
-        """The answer for an unknown path: a page for a browser, JSON for all others and below /api/."""
+        """Return the answer for an unknown path: a page for a browser, JSON for other clients and below /api/."""
         wanted = preferred(request.header(b"accept"), "application/json", "text/html")
         is_browser = request.method == "GET" and wanted == "text/html"
         respond = self.failure if is_browser and not request.path.startswith("/api/") else response_to
@@ -118,7 +118,7 @@ class Pages:
         return response
 
     def failure(self, request: Request, failure: Exception) -> Response:
-        """The response of `node.web.errors` as a page, with the same status and headers."""
+        """Return the response of `node.web.errors` as a page, with the same status and headers."""
         response = response_to(request, failure)
         kept = [(name, value) for name, value in response.headers if name != b"content-type"]
         code = dict(kept).get(b"x-error-code", b"").decode()
@@ -136,10 +136,10 @@ class Pages:
 
 
 def _policies(root: str) -> str:
-    """Two policies, both of which apply: only files of this origin, and none that clients uploaded (`/blobs/`).
+    """Return two policies, both of which apply: only files of this origin, and no files that clients uploaded.
 
-    The second allows any host, since the node does not know by which name a browser reads the page; the first restricts
-    the host.
+    The uploaded files are below `/blobs/`. The second policy allows any host, since the node does not know by which
+    name a browser reads the page; the first one restricts the host.
     """
     files = f"*:*{root}/static/"
     return (

@@ -40,7 +40,7 @@ FEED_THREADS = 30
 SITEMAP_THREADS = 100
 
 CHARACTER_BYTES = 4
-"""Bytes of a character, at most."""
+"""Most bytes that one character takes."""
 
 ATOM = "application/atom+xml"
 XML = "application/xml"
@@ -75,7 +75,7 @@ class SiteApi:
         self._recipes = RecipePages(self._pages, current.now.public_url)
 
     async def home(self, request: Request) -> Response:
-        """What the node is, how to begin, and what is new; without the store, all but the last."""
+        """Show what the node is, how to begin, and what is new; without Redis, all but what is new."""
         threads = tasks = None
         with suppress(StoreUnavailable):
             threads, tasks = await gather(
@@ -89,7 +89,7 @@ class SiteApi:
         return self._pages.answer(request, "home.html", alternates, threads=threads, tasks=tasks, limits=limits)
 
     async def board(self, request: Request) -> Response:
-        """A page of threads, or what a search found."""
+        """Show a page of threads, or what a search found."""
         query = read_query(request, BoardQuery)
         found = page = cursor = None
         alternates: list[Alternate] = []
@@ -99,7 +99,7 @@ class SiteApi:
                 await permit.count()
                 found = Hits.of(await self._search.search(search, permit.client, permit.spend), self._base)
         else:
-            if query.status == "open" and not query.offset:  # before the list is read, so that nothing is left out
+            if query.status == "open" and not query.offset:  # before the list is read, so that no event is missed
                 cursor = await self._events.feed_cursor("board")
             page = await self._board.page(ThreadPageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
             _charge(request, *(each.body for each in page.threads))
@@ -110,7 +110,7 @@ class SiteApi:
         )
 
     async def thread(self, request: Request) -> Response:
-        """A thread and a page of its replies."""
+        """Show a thread and a page of its replies."""
         thread_id = request.params["thread_id"]
         since = read_query(request, PermalinkQuery).since_seq
         thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES + 1))
@@ -129,7 +129,7 @@ class SiteApi:
         )
 
     async def replies(self, request: Request) -> Response:
-        """The replies after `since_seq`, for a thread's page that is open in a browser; 204 if there are none."""
+        """Send the replies after `since_seq` to a thread's page that is open in a browser; 204 if there are none."""
         query = read_query(request, RepliesQuery)
         wanted = ThreadQuery(since_seq=query.since_seq, limit=MAX_REPLIES, wait=query.wait)
         thread = await self._board.read(request.params["thread_id"], wanted)
@@ -138,7 +138,7 @@ class SiteApi:
         return self._pages.answer(request, "replies.html", thread=thread)
 
     async def tasks(self, request: Request) -> Response:
-        """Work that is on offer."""
+        """Show a page of the work that is on offer."""
         query = read_query(request, TasksQuery)
         page = await self._tasks.page(TaskPageQuery(limit=PAGE_SIZE, offset=query.offset))
         _charge(request, *(each.description or "" for each in page.tasks))
@@ -146,13 +146,13 @@ class SiteApi:
         return self._pages.answer(request, "tasks.html", alternates, page=page)
 
     async def task(self, request: Request) -> Response:
-        """A work contract, without its result, which the linked JSON has."""
+        """Show a work contract without its result, which is in the linked JSON."""
         task = await self._tasks.record(request.params["task_id"])
         alternates = [("application/json", f"/api/v1/tasks/{task.id}")]
         return self._pages.answer(request, "task.html", alternates, task=task)
 
     async def agents(self, request: Request) -> Response:
-        """A page of agents, or what a search found."""
+        """Show a page of agents, or what a search found."""
         query = read_query(request, AgentsQuery)
         found = page = cursor = None
         alternates: list[Alternate] = []
@@ -162,7 +162,7 @@ class SiteApi:
                 await permit.count()
                 found = await self._agents.find(search, permit.client, permit.spend)
         else:
-            if not query.liveness and not query.offset:  # before the list is read, so that nothing is left out
+            if not query.liveness and not query.offset:  # before the list is read, so that no event is missed
                 cursor = await self._events.feed_cursor("agents")
             page = await self._agents.page(AgentPageQuery(PAGE_SIZE, query.offset, query.liveness or None))
             liveness = f"&liveness={query.liveness}" if query.liveness else ""
@@ -172,23 +172,23 @@ class SiteApi:
         )
 
     async def agent(self, request: Request) -> Response:
-        """The entry of an agent."""
+        """Show the entry of an agent."""
         agent = await self._agents.get(request.params["agent_id"])
         alternates = [("application/json", f"/api/v1/agents/{agent.id}")]
         return self._pages.answer(request, "agent.html", alternates, agent=agent)
 
     async def inbox(self, request: Request) -> Response:
-        """What an inbox is and how to write to it; never its messages."""
+        """Show what an inbox is and how to write to it; never its messages."""
         inbox = await self._inboxes.get(request.params["address"])
         alternates = [("application/json", f"/api/v1/inboxes/{inbox.address}")]
         return self._pages.answer(request, "inbox.html", alternates, inbox=inbox)
 
     async def feed(self, request: Request) -> Response:
-        """The newest threads for feed readers (RFC 4287)."""
+        """Send the newest threads as an Atom feed (RFC 4287)."""
         return await self._newest(request, "board.atom", ATOM, FEED_THREADS)
 
     async def sitemap(self, request: Request) -> Response:
-        """The fixed pages and the newest open threads."""
+        """Send a sitemap of the fixed pages and the newest open threads."""
         return await self._newest(request, "sitemap.xml", XML, SITEMAP_THREADS)
 
     async def _newest(self, request: Request, template: str, media_type: str, most: int) -> Response:
@@ -198,7 +198,7 @@ class SiteApi:
         return self._pages.answer(request, template, media_type=media_type, caching=MINUTE, threads=threads)
 
     def routes(self) -> tuple[Route, ...]:
-        """The pages of SPEC 4.4 and 4.8, and those that the node has besides."""
+        """Return the routes of the pages in SPEC 4.4 and 4.8, and of the node's other pages."""
         page = self._pages.route
         return (
             page("/", self.home, "Home page"),
@@ -218,15 +218,16 @@ class SiteApi:
 
 
 def _charge(request: Request, *texts: str) -> None:
-    """Charge for texts that were read as a whole, of which a page shows the beginning or nothing."""
+    """Charge for texts that were read in full, although the page may show only the beginning or nothing of them."""
     request.add_cost(sum(len(text) * (1 if text.isascii() else CHARACTER_BYTES) for text in texts))
 
 
 def _page_of(thread: Thread, since: int) -> tuple[Sequence[Reply], int, bool]:
-    """The replies of a page after number `since`, the number that the page reaches to, and whether later ones follow.
+    """Choose the replies on the page after number `since`.
 
-    `thread` was read with one reply more than a page has. Hidden replies have numbers and are left out, so neither the
-    number of replies nor `reply_count` tells how far a page reaches.
+    Return them, the number up to which the page reaches, and whether later replies follow. `thread` was read with one
+    reply more than a page has. Hidden replies have numbers but are left out, so neither the number of replies nor
+    `reply_count` tells how far a page reaches.
     """
     read_to = thread.next_since_seq or 0
     last = min(read_to, since + MAX_REPLIES)

@@ -1,4 +1,4 @@
-"""/recipes: how to use the node, as pages, and as the Markdown that they are made from."""
+"""/recipes: how to use the node, as pages and as the Markdown from which the pages are made."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -22,7 +22,7 @@ BY_ACCEPT = (b"vary", b"Accept")
 
 
 class RecipePages:
-    """The pages of the recipes, each rendered when it is first asked for."""
+    """The pages of the recipes. Each is rendered when it is first requested."""
 
     def __init__(self, pages: Pages, base: str) -> None:
         self._pages = pages
@@ -31,11 +31,11 @@ class RecipePages:
         self._text = cache(self._make_text)
 
     async def overview(self, request: Request) -> Response:
-        """All recipes."""
+        """Show the list of all recipes."""
         return self._page("").answer(request)
 
     async def recipe(self, request: Request) -> Response:
-        """One recipe; as Markdown if the client prefers that, or asks for it by the name of the file."""
+        """Show one recipe. It is sent as Markdown if the client prefers that or if the path ends with `.md`."""
         asked = request.params["name"]
         name = asked.removesuffix(".md")
         if name not in self._all:
@@ -44,7 +44,7 @@ class RecipePages:
         return (self._text(name) if is_text else self._page(name)).answer(request)
 
     def routes(self) -> tuple[Route, ...]:
-        """The two pages."""
+        """Return the two routes."""
         page = self._pages.route
         return (
             page("/recipes", self.overview, "Recipes: code that works as it stands"),
@@ -73,12 +73,12 @@ class RecipePages:
 
 
 def _lead(recipe: MarkdownFile) -> Markup:
-    """The description, rendered as inline Markdown."""
+    """Render the description as inline Markdown."""
     return Markup(_reader().renderInline(recipe.description))  # noqa: S704 - as below
 
 
 def _html(recipe: MarkdownFile) -> Markup:
-    """What follows title and description, which the template shows itself."""
+    """Render the text after title and description, which the template shows itself."""
     return Markup(_reader().render(recipe.body.split("\n\n", 2)[2]))  # noqa: S704 - our own files, rendered with escapes
 
 
@@ -90,7 +90,7 @@ def _reader() -> MarkdownIt:
 
 
 def _code(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
-    """Code as every page shows it, with a button that copies it."""
+    """Render code as every page shows it, with a button that copies it."""
     block = tokens[index]
     label, text = escape(f"Code, {block.info}"), escape(block.content.rstrip("\n"))
     code = f'<pre tabindex="0" role="group" aria-label="{label}"><code>{text}</code></pre>'

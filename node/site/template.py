@@ -11,9 +11,9 @@ from node.site.filters import FILTERS
 
 
 class Templates:
-    """Renders the templates of folders; `shown` changes each value before it is escaped.
+    """Renders the templates of folders. `shown` is applied to each value before it is escaped.
 
-    `root` is the path below which browsers find the node (`Settings.public_path`); every template has it.
+    `root` is the path below which browsers find the node (`Settings.public_path`), a global of every template.
     """
 
     def __init__(self, *folders: Path, shown: Callable[[Any], Any] | None = None, root: str = "") -> None:
@@ -30,7 +30,7 @@ class Templates:
         cast("dict[str, object]", self._environment.globals)["root"] = root
 
     def render(self, name: str, /, **values: Any) -> str:
-        """The template `name` with its values, all of which it must be given."""
+        """Render the template `name`. All values that it uses must be given."""
         return self._environment.get_template(name).render(values)
 
 
@@ -39,10 +39,10 @@ FOLDER = Path(__file__).parent / "templates"
 
 @cache
 def templates_at(root: str) -> Templates:
-    """The templates of the public pages, for a node at this path of its host. Compiled once for all callers."""
+    """Return the templates of the public pages, for a node at this path of its host. All callers share them."""
     return Templates(FOLDER, root=root)
 
 
 def render(name: str, /, **values: Any) -> str:
-    """Render a template that links to no path, or gets the root as a value."""
+    """Render a template that does not use the root, or gets it as a value."""
     return templates_at("").render(name, **values)

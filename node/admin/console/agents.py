@@ -24,7 +24,7 @@ COLUMNS = {
 }
 LIST_COLUMNS = {"ID": "id", "PROOF": "proof", "LIVENESS": "liveness", "ADDRESS": "address", "NAME": "name"}
 MOST = 100
-"""Entries that one command shows."""
+"""Most entries that one command shows."""
 
 
 def register(commands: Commands) -> None:

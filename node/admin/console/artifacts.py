@@ -1,4 +1,4 @@
-"""`relay-node admin artifacts`: lists what is kept, and removes bytes."""
+"""`relay-node admin artifacts`: lists artifacts, and removes their bytes."""
 
 import argparse
 

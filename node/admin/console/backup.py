@@ -44,7 +44,7 @@ def _run(settings: Settings, given: argparse.Namespace) -> int:
 async def _backup(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     place: str = given.targets[0]
     name = datetime.now(UTC).strftime(STAMP) if given.into else ""
-    # Only available artifacts: the bytes of others need not be whole.
+    # Only available artifacts: the bytes of others may be incomplete.
     digests = {
         manifest.id: manifest.digest_sha256
         async for manifest in context.services.artifacts.list()
@@ -70,7 +70,7 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
     except BackupError as error:
         return CommandResult.failed(str(error), f"no backup: {error}")
     if not backup.damaged:
-        # If this cannot be noted, an alert says too early that a backup is missing; the backup is none the worse.
+        # If this cannot be noted, the alert for a missing backup fires too early; the backup itself is good.
         with suppress(StoreUnavailable, CommandFailed):
             await context.store.command("SET", keys.LAST_BACKUP, began)
     redis = sum(file.byte_size for file in backup.redis)

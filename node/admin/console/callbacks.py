@@ -1,4 +1,4 @@
-"""`relay-node admin callbacks`: what is under way and what was given up, to be sent again or dropped."""
+"""`relay-node admin callbacks`: lists callbacks under way and dead letters; redrives dead letters; drops both."""
 
 import argparse
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -23,7 +23,7 @@ ALL_OF_THEM = -1
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A dead letter that cannot be read."""
+    """A dead letter that cannot be decoded."""
 
     id: str
     type: str
@@ -67,7 +67,7 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
     for (when, _, called), record in zip(due, records, strict=True):
         fields = {name: value.decode(errors="replace") for name, value in fields_of(record).items()}
         if attempt := fields.get(b"attempt"):  # otherwise it has just been delivered
-            # One that has lost fields is shown by its name, as the worker logs it ("callback not read").
+            # A callback that has lost fields is shown by its name, as the worker logs it ("callback not read").
             which = fields.get(b"id", called), fields.get(b"type", "-"), fields.get(b"url", "-")
             attempts = int(attempt) if attempt.isdecimal() else 0
             found.append(Pending(*which, attempts, timestamp(when), fields.get(b"reason")))
@@ -101,7 +101,7 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
     queue = context.services.callbacks
 
     async def again(letter: DeadLetter) -> None:
-        # Under a name of its own: a newer message about the same entity may be under way.
+        # Under its own name: a newer message about the same entity may be under way.
         await queue.redrive(msgspec.structs.replace(letter, name=letter.id))
 
     return await _each(await queue.dead(), given, "redriven", again)
@@ -109,7 +109,7 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
 
 async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     queue = context.services.callbacks
-    # One that cannot be read is never given up: it comes again and again.
+    # Callbacks under way, too: one that cannot be decoded is never given up, but becomes due again and again.
     under_way = await _named(context.store, set(given.targets)) if given.targets else {}
     if not given.dry_run:
         for partition, name in under_way.values():
@@ -118,7 +118,7 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
-    """When callbacks under way are due (ms), their partitions and names; of each partition those up to index `last`."""
+    """Return due time (ms), partition and name of callbacks under way, of each partition those up to index `last`."""
     queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
     for partition, reply in enumerate(await store.run_all(queues)):
@@ -127,7 +127,7 @@ async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
 
 
 async def _named(store: Store, wanted: Collection[str]) -> dict[str, tuple[int, str]]:
-    """Partitions and names of those callbacks under way that `pending` shows by these ids."""
+    """Return partition and name of the callbacks under way that are wanted, by the id that `pending` shows."""
     due = await _due(store, ALL_OF_THEM)
     found = await store.run_all([("HGET", keys.callback(partition, name), "id") for _, partition, name in due])
     named = zip(cast("list[bytes | None]", found), due, strict=True)
@@ -142,7 +142,7 @@ async def _each(
     change: Callable[[L], Awaitable[None]],
     others: Collection[str] = (),
 ) -> CommandResult:
-    """Change the dead letters of those found that were named; the `others` of the names are done with already."""
+    """Change those of the `found` dead letters that the command names. `others`: ids that are already dealt with."""
     wanted = dict.fromkeys(given.targets)
     chosen = [letter for letter in found if given.everything or letter.id in wanted]
     if not given.dry_run:

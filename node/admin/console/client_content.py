@@ -1,6 +1,6 @@
-"""What came from a client, in every feature, and how each kind of it is removed.
+"""Finds what came from a client, in every feature, and removes each kind of it.
 
-The node does not keep who sent the lines of a session, unlisted relay messages, A2A messages and feedback.
+The node does not record who sent the lines of a session, unlisted relay messages, A2A messages and feedback.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -21,11 +21,11 @@ UNKNOWN = {
     *("thread.unknown", "task.unknown", "agent.unknown", "artifact.unknown", "session.gone", "inbox.unknown"),
     *("receipt.unknown", "inbox.settled"),
 }
-"""Error codes for what was removed before, or has ended."""
+"""Error codes for things that were removed before, or have ended."""
 
 
 async def content_of(context: CommandContext, origin: ClientOrigin, kinds: Collection[str] | None) -> list[Attributed]:
-    """What is known to have come from `origin`, of some kinds or of all, newest first. Raises StoreUnavailable."""
+    """Return what is attributed to `origin`, of the given kinds or of all, newest first. Raises StoreUnavailable."""
     services = context.services
     posted = await services.provenance.find(lambda each: origin.covers(each.client, each.signer))
     found = [
@@ -39,7 +39,10 @@ async def content_of(context: CommandContext, origin: ClientOrigin, kinds: Colle
 
 
 async def removed_before(context: CommandContext, found: Sequence[Attributed]) -> set[str]:
-    """The ids of those that were removed before, and of which only a note is left. Raises StoreUnavailable."""
+    """Return the ids of those in `found` that were removed before: only the note of who sent them is left.
+
+    Raises StoreUnavailable.
+    """
     noted = [each.id for each in found if each.kind in NOTED]
     looks = [_look(NOTED[each.kind], each.id) for each in found if each.kind in NOTED]
     replies = await context.store.run_all(looks)
@@ -47,7 +50,7 @@ async def removed_before(context: CommandContext, found: Sequence[Attributed]) -
 
 
 async def remove(context: CommandContext, each: Attributed) -> str:
-    """Remove one of them. Returns PURGED, GONE, or the code of the refusal. Raises StoreUnavailable."""
+    """Remove one thing. Return PURGED, GONE, or the code of the refusal. Raises StoreUnavailable."""
     try:
         await REMOVALS[each.kind](context, each.id)
     except Refused as refused:
@@ -75,8 +78,8 @@ NOTED: Mapping[str, Sequence[Callable[[str], str]]] = {
     CONTRACT: (keys.task, keys.packed),
     AGENT: (keys.agent,),
 }
-"""Keys of an entity, one of which exists as long as it does. For kinds that are found by a note of who sent them: the
-note may outlive them."""
+"""Keys of an entity, one of which exists as long as the entity does. Only for kinds that are found by a note of who
+sent them, since the note may outlive the entity."""
 
 REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[object]]] = {
     **dict.fromkeys(("board", "relay", "reply"), _post),
@@ -91,7 +94,7 @@ KINDS = tuple(REMOVALS)
 
 
 def _look(keys_of: Sequence[Callable[[str], str]], name: str) -> Sequence[str]:
-    """The command whose reply says whether a post or contract is there."""
+    """Return the command whose reply is falsy if the entity or reply of that name no longer exists."""
     entity, _, seq = name.partition(":")
     if not seq:
         return "EXISTS", *(key_of(entity) for key_of in keys_of)

@@ -1,4 +1,4 @@
-"""`relay-node admin clients`: who asks how much and posted what, and who is refused."""
+"""`relay-node admin clients`: shows and removes what clients sent, shows how much they ask for, and blocks them."""
 
 import argparse
 import math
@@ -20,7 +20,7 @@ from node.store.activity import DAY_SECONDS, ActivityStore
 from node.store.blocked import Block, Blocked, Blocklist, blocked_named
 
 MAX_BLOCK_SECONDS = 10 * 365 * 86400
-"""The longest block with an end."""
+"""Longest block that has an end."""
 
 NAMED = "address, prefix, or thumbprint of a key"
 
@@ -126,7 +126,7 @@ def _order(blocked: Blocked) -> tuple[int, int, int, str]:
 
 
 async def _top(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    days = min(given.days, math.ceil(context.settings.provenance_days) + 1)  # nothing is kept of earlier ones
+    days = min(given.days, math.ceil(context.settings.provenance_days) + 1)  # nothing is kept of earlier days
     since = int((time.time() - days * DAY_SECONDS) * 1000)
     recent = await context.services.provenance.find(lambda posted: posted.at >= since)
     activity = ActivityStore(context.store, context.settings.provenance_days)
@@ -174,7 +174,7 @@ async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandR
             return GONE if each.id in gone else "dry run"
         return await remove(context, each)
 
-    # The newest first: a reply before its thread.
+    # Newest first, so that a reply is removed before its thread.
     rows = [(each.kind, each.id, await outcome(each)) for each in found]
     return CommandResult(
         data=[{"kind": kind, "id": name, "outcome": outcome} for kind, name, outcome in rows],
@@ -185,7 +185,7 @@ async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandR
 
 
 def _left_out(origin: ClientOrigin, kinds: Sequence[str] | None) -> list[str]:
-    """A line about what cannot be found for a whole network."""
+    """Return a line about what cannot be found for a whole network; none if nothing is missed."""
     if origin.client or origin.key or (kinds and MESSAGE not in kinds):
         return []
     return ["messages to inboxes are found by a single address or by a key"]

@@ -1,7 +1,7 @@
 """What every `relay-node admin` command has: the node's services on its Redis, --json, an audit entry, an exit status.
 
-A command is a coroutine that takes a `CommandContext` and its arguments and returns a `CommandResult`. It works on
-Redis alone, without any web process, and so on a node that does not serve, too.
+A command is a coroutine that takes a `CommandContext` and its arguments and returns a `CommandResult`. It needs only
+Redis, not a web process, so it also works on a node that does not serve.
 """
 
 import argparse
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from node.run.services import Services
 
 STORE_TIMEOUT = 10.0
-"""The least that RELAY_STORE_TIMEOUT is for commands, in seconds: no client waits for an acknowledgement here."""
+"""Minimum of RELAY_STORE_TIMEOUT for commands, in seconds: no client waits for an acknowledgement here."""
 
 MAX_NUMBER = 10**9
-"""The largest number that an argument may be: more than there is of anything."""
+"""Largest number that an argument may be: more than there is of anything."""
 
 MAX_COLUMN = 60
-"""Characters of a table's cell, beyond which it is cut; --json has all of it."""
+"""Most characters of a table cell; longer text is cut, and --json shows all of it."""
 
 NO_MEMORY = (
     "the memory of Redis is full, and this needs some: raise maxmemory, or remove something; what removes, hides and "
@@ -48,7 +48,7 @@ NO_MEMORY = (
 
 TableRow = Sequence[object]
 Columns = Mapping[str, str]
-"""The headings of a table, and the attributes of the records that are shown below them."""
+"""Headings of a table, each with the attribute of the records that is shown below it."""
 
 
 class CommandContext(NamedTuple):
@@ -65,9 +65,9 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a command found or did."""
 
     data: object
-    """What --json shows; None if the command has written everything already."""
+    """What --json shows; None if the command has already written its output."""
     lines: Sequence[str]
-    """What is shown otherwise."""
+    """What is shown without --json."""
     outcome: str = "done"
     """What the audit log says."""
     ok: bool = True
@@ -75,12 +75,12 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def failed(cls, error: str, line: str = "") -> "CommandResult":
-        """Nothing was done because of `error`, shown as `line` if that is given."""
+        """Return a result that says nothing was done because of `error`, shown as `line` if that is given."""
         return cls(data={"error": error}, lines=[line or error], outcome="failed", ok=False)
 
     @classmethod
     def listing(cls, columns: Columns, records: Sequence[object]) -> "CommandResult":
-        """Records that were read, as a table."""
+        """Return a result that shows records as a table."""
         return cls(data=records, lines=table_of(columns, records), outcome=f"{len(records)} read")
 
 
@@ -88,7 +88,7 @@ Action = Callable[[CommandContext, argparse.Namespace], Awaitable[CommandResult]
 
 
 class AdminCommand(NamedTuple):
-    """A command, as the command line and the page on the admin port carry it out."""
+    """A command, as the command line and the page on the admin port run it."""
 
     title: str
     action: Action
@@ -100,7 +100,7 @@ class AdminCommand(NamedTuple):
             result = await self.action(context, given)
         except BaseException as error:
             outcome = f"refused: {error.code}" if isinstance(error, Refused) else "failed"
-            with suppress(StoreUnavailable, CommandFailed):  # the operator is to see why the command failed, not this
+            with suppress(StoreUnavailable, CommandFailed):  # show the operator why the command failed, not this error
                 await self._note(context, given, outcome)
             raise
         try:
@@ -118,9 +118,9 @@ class AdminCommand(NamedTuple):
 def add(
     commands: Commands, title: str, action: Action, meaning: str, *, audited: bool = True
 ) -> argparse.ArgumentParser:
-    """Add a command named by the last word of `title`. Returns its parser, for arguments.
+    """Add a command named by the last word of `title`. Return the parser of its arguments.
 
-    For the audit log, its argument `targets` names what it works on, and `everything` means all there is.
+    The audit log records the argument `targets`, or "all" if the argument `everything` is true.
     """
     command = AdminCommand(title, action, audited)
     parser = commands.add(title.rpartition(" ")[2], partial(run_command, command), meaning)
@@ -130,24 +130,24 @@ def add(
 
 
 def add_change(commands: Commands, title: str, action: Action, meaning: str, metavar: str, named: str) -> None:
-    """Add a command that changes or destroys each of its targets; `named` is the help for them."""
+    """Add a command that changes or destroys each of its targets; `named` is the help text of `targets`."""
     parser = add(commands, title, action, meaning)
     parser.add_argument("targets", metavar=metavar, nargs="+", type=utf8, help=named)
     add_dry_run(parser)
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """Add the option of a command that changes or destroys something."""
+    """Add the option --dry-run, which every command has that changes or destroys something."""
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
 
 
 def positive(text: str) -> int:
-    """Read an argument that is a number from 1 on. Raises ArgumentTypeError."""
+    """Parse an argument that is an integer of at least 1. Raises ArgumentTypeError."""
     return _number(text, 1)
 
 
 def natural(text: str) -> int:
-    """Read an argument that is a number from 0 on. Raises ArgumentTypeError."""
+    """Parse an argument that is an integer of at least 0. Raises ArgumentTypeError."""
     return _number(text, 0)
 
 
@@ -158,24 +158,24 @@ def _number(text: str, least: int) -> int:
 
 
 def table(head: TableRow, rows: Iterable[TableRow]) -> list[str]:
-    """Aligned columns. What others wrote is shown on one line, without control characters."""
+    """Return aligned columns. Each cell is on one line, without control characters, whoever wrote it."""
     cells = [[_cell(value) for value in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
 
 
 def table_of(columns: Columns, records: Iterable[object]) -> list[str]:
-    """A table of records."""
+    """Return a table of records."""
     return table(list(columns), [_cells(columns, record) for record in records])
 
 
 async def for_each_target(
     given: argparse.Namespace, done: str, noun: str, columns: Columns, act: Callable[[str], Awaitable[object]]
 ) -> CommandResult:
-    """Have `act` change each target, or in a dry run look at it, and report the outcome of each.
+    """Call `act` for each target and report each outcome. In a dry run, `act` must only look at the target.
 
-    `done` is the outcome of a change, such as `removed`. `noun` is the name in --json of what `act` returns; `columns`
-    are the parts of it that the table shows.
+    `done` is the outcome of a change, such as `removed`. `noun` is the name that --json gives to what `act` returns;
+    `columns` are the attributes of it that the table shows.
     """
     word = "dry run" if given.dry_run else done
     results: list[tuple[str, str, object]] = []
@@ -206,7 +206,7 @@ def _cell(value: object) -> str:
 
 
 def run_command(command: AdminCommand, settings: Settings, given: argparse.Namespace) -> int:
-    """Run a command on the node's Redis and show its result. Returns its exit status."""
+    """Run a command on the node's Redis and show its result. Return the exit status."""
     try:
         result = asyncio.run(_result(command, settings, given))
     except OutOfMemory:
@@ -221,7 +221,7 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
 
 
 def _refused_by_redis(failed: CommandFailed) -> str:
-    """The message for a command that Redis refuses, in most cases because its user lacks a permission."""
+    """Return the message for a command that Redis refuses, in most cases because the Redis user lacks a permission."""
     who = "deploy/redis/users.acl has what its users need"
     if "NOPERM" in str(failed):
         who = "set RELAY_REDIS_URL to that of relay-operator, the user for this in deploy/redis/users.acl"
@@ -235,15 +235,15 @@ async def _result(command: AdminCommand, settings: Settings, given: argparse.Nam
 
 @asynccontextmanager
 async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]:
-    """What commands work with, for as long as the block runs. Raises ConfigError and StoreUnavailable."""
-    # This loads every service, which the supervisor, being the same program, has no use for.
+    """Yield what commands work with, connected while the block runs. Raises ConfigError and StoreUnavailable."""
+    # Imported late, because it loads every service, and the supervisor, which is the same program, needs none.
     from node.run.services import Services, Stores  # noqa: PLC0415
 
     secret = known_secret(settings)
     settings = _located(settings)
     stores = await Stores.open(settings)
     try:
-        # While part of a cluster is out of reach, commands can still work on the rest.
+        # If only part of a cluster is out of reach, commands can still work on the rest.
         if not await stores.main.ready() and not stores.main.connected:
             raise StoreUnavailable(await diagnose(settings.redis_url, settings.store_timeout, "no connection"))
         await compare(stores.main, secret)
@@ -257,7 +257,7 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
 
 
 def show(result: CommandResult, *, json: bool) -> int:
-    """Write the result of a command. Returns its exit status."""
+    """Write the result of a command to standard output. Return the exit status."""
     if json and result.data is not None:
         sys.stdout.write(as_json(result.data) + "\n")
     elif not json:
@@ -266,12 +266,12 @@ def show(result: CommandResult, *, json: bool) -> int:
 
 
 def _located(settings: Settings) -> Settings:
-    """The settings with the Redis of the node. Raises ConfigError if there is none."""
+    """Return the settings with the URL of the node's Redis. Raises ConfigError if there is none."""
     url = settings.redis_url or running(settings.data_dir)
     if not url:
         where = settings.data_dir.resolve()
         none = ConfigError(f"no node runs on {where}: start it, or set RELAY_DATA_DIR or RELAY_REDIS_URL to the node's")
-        if is_there(where / "redis"):  # it is stopped, or just starting, as when the machine has come up
+        if is_there(where / "redis"):  # the node is stopped, or still starting, as after a boot of the machine
             none.status = os.EX_TEMPFAIL
         raise none
     return msgspec.structs.replace(settings, redis_url=url, store_timeout=max(STORE_TIMEOUT, settings.store_timeout))

@@ -1,4 +1,4 @@
-"""`relay-node admin export` and `import`: what a node keeps for good, as JSON lines for another node."""
+"""`relay-node admin export` and `import`: carry what a node keeps for good to another node, as JSON lines."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ from node.common.private_files import open_private
 from node.run.exchange import ExchangeError, header_of, import_line, read_header, records
 
 STANDARD = Path("-")
-"""In place of a file: standard output or input."""
+"""Stands for standard output or input."""
 
 
 def register(commands: Commands) -> None:
@@ -53,7 +53,7 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
 
 @contextmanager
 def _whole(path: Path) -> Generator[BinaryIO]:
-    """A new file, removed if the block fails: half an export looks like a whole one of a smaller node."""
+    """Open a new file, and remove it if the block fails: half an export looks like a whole one of a smaller node."""
     file = open_private(path)
     try:
         with file:

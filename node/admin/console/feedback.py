@@ -1,4 +1,4 @@
-"""`relay-node admin feedback`: what users reported, to look at or to export."""
+"""`relay-node admin feedback`: lists or exports what users reported."""
 
 import argparse
 import sys
@@ -35,7 +35,7 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     count = 0
     async for report in context.services.feedback.reports():
         if given.category in (None, report.category):
-            # Written as they come: there may be a hundred thousand.
+            # Written one by one: there may be a hundred thousand.
             sys.stdout.write(as_json(report, 0) + "\n")
             count += 1
     return CommandResult(data=None, lines=(), outcome=f"{count} exported")

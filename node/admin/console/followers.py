@@ -1,4 +1,4 @@
-"""`relay-node admin followers`: who follows what, by streams of events."""
+"""`relay-node admin followers`: which clients follow which topics, in open streams of events."""
 
 import argparse
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`relay-node admin`: what the operator can do to a node; the commands of all modules here."""
+"""`relay-node admin`: the operator's commands, from all modules of this folder."""
 
 from node.admin.commands import Commands
 from node.admin.console import (
@@ -32,7 +32,7 @@ GROUPS = (
     clients,
     followers,
 )
-"""In the order that --help shows them."""
+"""In the order in which --help shows them."""
 
 
 def register(commands: Commands) -> None:

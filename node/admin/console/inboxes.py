@@ -1,4 +1,4 @@
-"""`relay-node admin inboxes`: counts them, shows how full one is, closes one. Nobody gets a list of them."""
+"""`relay-node admin inboxes`: counts inboxes, shows how full one is, closes one. None of these commands lists them."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`relay-node admin reports`: posts that clients have reported, to be hidden or shown again."""
+"""`relay-node admin reports`: lists posts that clients have reported, and hides them or dismisses the reports."""
 
 import argparse
 from functools import partial
@@ -59,7 +59,7 @@ async def _settle(
     context: CommandContext, given: argparse.Namespace, done: str, action: Literal["dismiss", "hide"]
 ) -> CommandResult:
     async def act(target: str) -> ReportedPost:
-        """Settle the reports about a post, unless this is a dry run. Returns the post as it was before."""
+        """Settle the reports about a post, unless this is a dry run. Return the post as it was before."""
         found = await _find(context, target)
         if not given.dry_run:
             await context.services.board.moderation.settle(found.thread_id, found.seq, action)

@@ -1,4 +1,4 @@
-"""`relay-node admin status`, `reindex` and `audit`: the node on one screen, and two things without a group."""
+"""`relay-node admin status`, `reindex` and `audit`: the node on one screen, and two commands without a group."""
 
 import argparse
 import time
@@ -31,7 +31,7 @@ SEARCH_COLUMNS = ("SEARCH OF", "PENDING", "BACKLOG", "QUERIES", "INDEX")
 AUDIT_COLUMNS = {"AT": "at", "WHO": "who", "COMMAND": "command", "OUTCOME": "outcome", "TARGET": "target"}
 
 SAMPLES = 1000
-"""Random keys by which the number of each kind is estimated; the error is mostly below 3 % of all keys."""
+"""Random keys drawn from each primary to estimate the number of each kind; the error is mostly below 3 % of all."""
 
 
 class StatusReport(msgspec.Struct, frozen=True):
@@ -47,12 +47,13 @@ class StatusReport(msgspec.Struct, frozen=True):
     no_writes: str
     """Why Redis takes no writes at present; empty if it takes them."""
     no_searches: str
-    """Why the Redis of RELAY_SEARCH_URL does not answer; empty if it does, or if there is none."""
+    """Why the Redis of RELAY_SEARCH_URL does not answer; empty if it does, or if the setting is not used."""
     refused: dict[str, list[Kind]]
-    """What the node refuses at present, by the code: for lack of memory or disk, or because a total is reached."""
+    """Kinds of requests that the node refuses at present, for lack of memory or disk or because a total is reached, by
+    the code of the refusal."""
     keys: int
     kinds: dict[str, int]
-    """About how many keys of each kind."""
+    """Estimated number of keys of each kind."""
     threads: dict[str, int]
     events: list[GroupLag]
     callbacks_pending: int
@@ -97,7 +98,10 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
 
 
 async def _why_no_writes(store: Store) -> str:
-    """Why Redis takes no writes; empty if it does. Every partition gets one that changes nothing, not even its key."""
+    """Return why Redis takes no writes; empty if it takes them.
+
+    Tried with one write to every partition, which changes nothing and creates no key.
+    """
     try:
         await store.run_all([("SETRANGE", keys.tag(each), 0, "") for each in range(ids.PARTITIONS)])
     except StoreUnavailable as unavailable:
@@ -117,7 +121,7 @@ async def _why_no_searches(context: CommandContext) -> str:
 
 
 async def _refused(context: CommandContext) -> dict[str, list[Kind]]:
-    """The kinds of requests that web processes refuse, by code. Raises StoreUnavailable."""
+    """Return the kinds of requests that web processes refuse, by the code of the refusal. Raises StoreUnavailable."""
     capacity = Capacity()
     await MemoryAlarm(context.store, context.settings, capacity).look()
     refused: dict[str, list[Kind]] = {}
@@ -127,7 +131,7 @@ async def _refused(context: CommandContext) -> dict[str, list[Kind]]:
 
 
 async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
-    """How many keys there are, and about how many of each kind; the kind is the first word of a name."""
+    """Return the number of keys, and an estimate for each kind. The kind is the first word of a key."""
     sizes = cast("list[int]", await store.everywhere("DBSIZE"))
     draws = await gather(*(store.everywhere("RANDOMKEY") for _ in range(SAMPLES if any(sizes) else 0)))
     kinds: Counter[str] = Counter()
@@ -161,7 +165,7 @@ def _screen(status: StatusReport) -> list[str]:
 
 
 def _how(search: SearchState) -> tuple[str, str]:
-    """How queries are answered, and by which index."""
+    """Return how queries are answered, and by which index."""
     index = f"{search.current.algorithm}, {search.current.model}" if search.current else "no vectors yet"
     rebuilt = f"; being rebuilt: {search.built.algorithm}, {search.built.model}" if search.built else ""
     return "by meaning and text" if search.meaning else "by text only", index + rebuilt

@@ -37,7 +37,7 @@ class TracedContract(Task, kw_only=True):
     """A contract, and who offered it."""
 
     client: str | None
-    """None if that is not known, or no longer."""
+    """Address of that client; None if it is not known, or no longer known."""
     signer: str | None
 
 
@@ -77,7 +77,7 @@ async def _cancel(context: CommandContext, given: argparse.Namespace) -> Command
     tasks = context.services.tasks
 
     async def look(task_id: str) -> Task:
-        """A contract that can be canceled. Raises Refused `task.unknown`, `task.state`."""
+        """Return a contract if it can be canceled. Raises Refused `task.unknown`, `task.state`."""
         task = await tasks.get(task_id)
         if task.status not in CANCELABLE:
             raise Refused("task.state")

@@ -1,4 +1,4 @@
-"""`relay-node admin threads`: lists, shows, closes, hides and removes threads and replies, and undoes that."""
+"""`relay-node admin threads`: lists and shows threads, closes and reopens them; hides, shows and removes posts."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ REPLY_COLUMNS = {
 }
 CHANGED = {"REPLIES": "reply_count", "TITLE": "title"}
 NAMED = {"ID": "id of a thread", "ID[:N]": "id of a thread; with :N after it, its reply of that number"}
-"""What names a thread, and what a thread or a reply."""
+"""Help texts of the two kinds of targets: a thread, and a thread or reply."""
 NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has noted it yet"
 
 
@@ -103,7 +103,7 @@ async def _set_status(
     moderation = context.services.board.moderation
 
     async def act(thread_id: str) -> ModeratedThread:
-        """Give a thread the status, unless this is a dry run. Returns it as it was before."""
+        """Give a thread the status, unless this is a dry run. Return the thread as it was before."""
         thread = await moderation.find(thread_id)
         if not given.dry_run:
             await moderation.set_status(thread_id, status)
@@ -116,7 +116,7 @@ async def _change(
     context: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str, int], Awaitable[None]]
 ) -> CommandResult:
     async def act(target: str) -> ModeratedThread:
-        """Change a thread or reply, unless this is a dry run. Returns the thread as it was before."""
+        """Change a thread or reply, unless this is a dry run. Return the thread as it was before."""
         thread_id, seq = post_named(target, "thread.unknown")
         thread = await context.services.board.moderation.find(thread_id, seq)
         if not given.dry_run:
@@ -127,7 +127,7 @@ async def _change(
 
 
 def post_named(target: str, unknown: str) -> tuple[str, int]:
-    """The thread and the number of the reply that are meant; 0 is the thread itself. Raises Refused `unknown`."""
+    """Return the thread id and reply number in `target`; 0 is the thread itself. Raises Refused `unknown`."""
     try:
         return ids.post_named(target)
     except ValueError:

@@ -9,11 +9,11 @@ class PageAction(NamedTuple):
 
     command: str
     verb: str
-    """On the button."""
+    """Label of the button."""
     meaning: str
     """What happens once it is confirmed."""
     is_block: bool = False
-    """Whether its form has a time and a reason."""
+    """Whether its form asks for a duration and a reason."""
 
 
 ACTIONS: Mapping[str, PageAction] = {
@@ -41,7 +41,7 @@ ACTIONS: Mapping[str, PageAction] = {
         "with their messages, also those of others. Nothing brings it back.",
     ),
 }
-"""By the last segment of their paths."""
+"""Actions by the last segment of their path."""
 
 TIMES: Mapping[str, str] = {
     "3600": "an hour",
@@ -50,11 +50,11 @@ TIMES: Mapping[str, str] = {
     "2592000": "30 days",
     "": "until it is unblocked",
 }
-"""How long a block may last, by seconds as text; empty is for ever."""
+"""How long a block may last: labels by the number of seconds, as text; empty for a block without end."""
 
 
 def arguments(act: PageAction, target: str, fields: Mapping[str, str]) -> list[str]:
-    """The command line of the act. What a form sent becomes a value in it, never an option."""
+    """Return the command line of an action. What a form sent becomes a value in it, never an option."""
     options: list[str] = []
     if act.is_block:
         options.append(f"--reason={fields.get('reason', '')}")

@@ -1,4 +1,4 @@
-"""Protection against CSRF: whether a form was sent from our own page, and not by another page in the same browser."""
+"""Protection against CSRF: tells a form sent from one of our pages from a form sent by another page in the browser."""
 
 import hashlib
 import hmac
@@ -10,19 +10,19 @@ SECRET_BYTES = 32
 
 
 class CsrfTokens:
-    """Gives each form a token that only this process can make, and that is good for one act on one target."""
+    """Gives each form a token that only this process can make and that is valid for one act on one target."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(SECRET_BYTES)
 
     def token(self, act: str, target: str) -> str:
-        """The token of the form that confirms the act."""
+        """Return the token of the form that confirms the act."""
         return hmac.new(self._secret, f"{act}\n{target}".encode(), hashlib.sha256).hexdigest()
 
     def is_confirmed(self, act: str, target: str, token: str, headers: Mapping[str, str]) -> bool:
-        """Whether the form came from our page, by what the browser says and by its token.
+        """Return whether the form came from our page, judging by the browser's headers and the token.
 
-        Browsers send Origin with every form that is posted. Its scheme is not compared: a proxy may terminate TLS.
+        Browsers send Origin with every posted form. Its scheme is not compared: a proxy may terminate TLS.
         """
         site = headers.get("sec-fetch-site", "same-origin")
         origin = urlsplit(headers.get("origin", "")).netloc

@@ -1,6 +1,6 @@
-"""The pages: each runs commands as `relay-node admin` does, and shows what they return.
+"""The operator's pages: each runs commands as `relay-node admin` does, and shows what they return.
 
-The page of an act first says what will happen (the command's dry run). Its one button posts the form that does it.
+The page of an act first says what would happen (the command's dry run). Its one button posts the form that does it.
 """
 
 import argparse
@@ -39,27 +39,27 @@ HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", CSP),
-    # Not no-referrer: with that, browsers send forms with `Origin: null`.
+    # Not no-referrer, with which browsers send forms with `Origin: null`.
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
 FILE_HEADERS = (("Cache-Control", FOR_EVER.decode()), ("X-Content-Type-Options", "nosniff"))
-"""Headers of a style or font, which never changes: its name holds its digest."""
+"""Headers of a stylesheet or font. It never changes under the same name, which contains its digest."""
 
 MAX_FIELDS = 8
-"""Fields of a query or form that are accepted; none of ours has so many."""
+"""Most fields that a query or form may have; none of ours has so many."""
 
 FILES = (ASSETS, Assets(OWN / "static"))
 
 
 class BadRequest(Exception):
-    """A request that none of the pages makes; the message says what is wrong with it."""
+    """A request that no page of ours sends; the message says what is wrong with it."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises BadRequest for arguments at which argparse would end the process."""
+    """Raises BadRequest where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message)
@@ -84,7 +84,7 @@ class OperatorPages:
         await self._open.aclose()
 
     async def answer(self, request: AdminRequest) -> AdminResponse:
-        """The page, or one that says why there is none."""
+        """Return the page, or one that says why there is none."""
         target = urlsplit(request.target)
         if target.path.startswith("/static/"):
             return _file(target.path.removeprefix("/static/"))
@@ -133,7 +133,7 @@ class OperatorPages:
         return self._outcome(act, name, target, await self._run(request, arguments(act, target, form)), "")
 
     async def _run(self, request: AdminRequest, line: list[str], *, is_dry: bool = False) -> CommandResult:
-        """Carry out a command as the command line does; if `is_dry`, only find out what it would do."""
+        """Run a command as the command line does; if `is_dry`, only find out what it would do."""
         try:
             given = self._parser.parse_args(line)
         except SystemExit as error:  # argparse also ends the process without an error, after --help for instance
@@ -151,7 +151,7 @@ class OperatorPages:
             return self._context
 
     def _outcome(self, act: PageAction, name: str, target: str, result: CommandResult, token: str) -> AdminResponse:
-        """What would be done, with a button if there is a token, or what was done."""
+        """Return the page that says what would be done, with a button if there is a token, or what was done."""
         status = HTTPStatus.OK if result.ok else HTTPStatus.NOT_FOUND
         values = {"act": act, "name": name, "target": target, "result": result, "token": token, "times": TIMES}
         return self._html(status, "act.html", f"/act/{name}", **values)
@@ -165,7 +165,7 @@ class OperatorPages:
 
 
 def _shown(value: Any) -> Any:
-    """A value as a page may show it: text without characters that reorder or hide text."""
+    """Return a value as a page may show it: text without characters that reorder or hide text."""
     return readable(value) if type(value) is str else value
 
 
@@ -177,7 +177,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _query(**fields: object) -> str:
-    """Fields as the query of an address."""
+    """Encode fields as the query of an address."""
     return urlencode(fields)
 
 

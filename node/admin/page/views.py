@@ -1,4 +1,4 @@
-"""What the operator can look at: which commands a page runs, given the fields of its query."""
+"""What the operator can look at: for each page, the commands it runs with the fields of its query."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ PAGE_SIZE = 50
 """Threads on one page."""
 
 DEFAULTS = {"id": "", "status": "open", "offset": "0", "by": "posts", "days": "1"}
-"""The fields that commands take, where a query does not have them."""
+"""Defaults of the query fields that commands take."""
 
 
 class View(NamedTuple):
@@ -15,10 +15,10 @@ class View(NamedTuple):
 
     template: str
     commands: Mapping[str, str]
-    """Commands, by the name that their results have in the template. `{id}` stands for that field of the query."""
+    """Commands, by the name of their result in the template. `{id}` stands for the field `id` of the query."""
 
     def lines(self, fields: Mapping[str, str]) -> dict[str, list[str]]:
-        """The command lines. A field becomes a part of one word, whatever it contains."""
+        """Return the command lines. A field becomes part of one word, whatever it contains."""
         given = {**DEFAULTS, **fields}
         return {name: [word.format_map(given) for word in line.split()] for name, line in self.commands.items()}
 
@@ -35,4 +35,4 @@ VIEWS: Mapping[str, View] = {
     "/posts": View("posts.html", {"posts": "clients posts --limit=200 -- {id}"}),
     "/blocked": View("blocked.html", {"blocks": "clients list"}),
 }
-"""By their paths below /admin."""
+"""Pages by their path below /admin."""

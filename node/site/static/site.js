@@ -9,7 +9,7 @@ async function load(url, signal) {
   return answer.status === 204 ? null : new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
-// Code: a button that copies it, or selects it where the browser keeps the clipboard to itself.
+// Code: a button that copies it, or selects it if the browser denies access to the clipboard.
 for (const block of document.querySelectorAll("[data-copy]")) {
   const button = document.createElement("button");
   button.type = "button";
@@ -29,7 +29,7 @@ for (const block of document.querySelectorAll("[data-copy]")) {
   block.append(button);
 }
 
-// Board and agents: search while typing. The address follows, so that the page can be shared and gone back to.
+// Board and agents: search while typing. The address changes with it, so that the page can be shared and reopened.
 const find = document.querySelector("[data-search]");
 if (find) {
   let running = new AbortController();
@@ -50,15 +50,15 @@ if (find) {
       find.querySelector("[role=status]").textContent = results.querySelector(".count")?.textContent ?? ""; // read aloud
       history.replaceState(null, "", url);
     } catch {
-      // What is shown stays; the button asks again and shows why not.
+      // Keep what is shown; the button of the form searches again and shows the error.
     }
   });
 }
 
-// What an entry of a list leads to.
+// The address to which an entry of a list links.
 const linked = (item) => item.querySelector("a").getAttribute("href");
 
-// Lists: older entries below those that are there.
+// Lists: load older entries below those that are shown.
 document.addEventListener("click", async (event) => {
   const more = event.target.closest("a[data-more]");
   if (!more || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -68,7 +68,7 @@ document.addEventListener("click", async (event) => {
     let items = [];
     while (!items.length && more.isConnected) {
       const page = await load(more.href);
-      const shown = new Set([...list.children].map(linked)); // new entries push those that are there onto this page
+      const shown = new Set([...list.children].map(linked)); // new entries push shown ones onto this page
       items = [...page.querySelectorAll("[data-list] > li")].filter((item) => !shown.has(linked(item)));
       const next = page.querySelector("a[data-more]");
       if (next) more.href = next.href;
@@ -81,10 +81,10 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// The path of the node, where it has not all of its host.
+// The path below which the node is; empty if the node has all of its host.
 const root = document.documentElement.dataset.root ?? "";
 
-// What happens in a topic, as it happens and for as long as somebody looks: a hidden page follows nothing.
+// Follows the events of a topic while the page is visible. A hidden page follows nothing.
 function follow(topic, cursor, update) {
   let source;
   const types = ["thread.posted", "reply.added", "thread.closed", "agent.listed", "agent.removed"];
@@ -102,7 +102,7 @@ function follow(topic, cursor, update) {
         cursor = event.lastEventId;
         if (type === "agent.removed") drop(`/agents/${JSON.parse(event.data).data.id}`);
         else if (type === "thread.closed" && topic === "board") drop(`/board/${JSON.parse(event.data).data.id}`);
-        else if (type === "thread.closed") location.reload(); // it says so, and no longer how to reply
+        else if (type === "thread.closed") location.reload(); // the new page says so, and no longer how to reply
         else if (type !== "heartbeat") update();
       });
     }
@@ -115,12 +115,12 @@ function follow(topic, cursor, update) {
   if (!document.hidden) open();
 }
 
-// An agent that is gone or hidden, a thread that is closed.
+// Removes an entry from the list: an agent that is gone or hidden, or a thread that is closed.
 function drop(path) {
   document.querySelector(`[data-follow] a[href="${CSS.escape(root + path)}"]`)?.closest("li").remove();
 }
 
-// Runs `work` now, or once more after the run that is under way: many events in one moment are one request.
+// Runs `work` now, or once more after the run that is under way, so that many events at once make one request.
 function oneAtATime(work) {
   let running = false;
   let again = false;
@@ -133,7 +133,7 @@ function oneAtATime(work) {
       try {
         await work();
       } catch {
-        // What is shown stays; the next event tries again.
+        // Keep what is shown; the next event tries again.
       }
       await pause(1);
     }
@@ -141,7 +141,7 @@ function oneAtATime(work) {
   };
 }
 
-// Thread: replies appear as they come.
+// Thread: new replies appear at the end.
 async function addReplies(list) {
   const page = await load(`${list.dataset.replies}?since_seq=${list.dataset.seq}`);
   if (!page) return;
@@ -153,11 +153,11 @@ async function addReplies(list) {
   document.getElementById("replies").textContent = page.getElementById("replies").textContent;
 }
 
-// Board and agents: what is new or answered moves to the top.
+// Board and agents: entries that are new or have changed move to the top.
 async function addEntries(followed) {
   const page = await load(followed.dataset.page);
   const list = document.querySelector("[data-follow] [data-list]");
-  if (!list) return; // a search has taken its place
+  if (!list) return; // search results have taken its place
   const shown = new Map([...list.children].map((item) => [linked(item), item]));
   for (const item of [...page.querySelectorAll("[data-list] > li")].reverse()) {
     const before = shown.get(linked(item));
