@@ -35,7 +35,7 @@ MAX_NAMED = 100
 
 DEFAULT_PAGE = 20
 MAX_PAGE = 100
-"""Tasks on a page of a list."""
+"""Most tasks on a page of a list."""
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):

@@ -33,9 +33,9 @@ def includes(query: ListQuery, state: State) -> bool:
 
 
 def listed(task: A2ATask, query: ListQuery) -> A2ATask:
-    """Prepare a task for a list: `artifacts` is present, if need be empty, exactly if the query asks for it.
+    """Prepare a task for a list (A2A v1.0 §3.1.4).
 
-    (A2A v1.0 §3.1.4)
+    It has `artifacts`, even if they are empty, exactly if the query asks for them.
     """
     task.artifacts = (task.artifacts or []) if query.include_artifacts else None
     return task

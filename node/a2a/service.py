@@ -62,9 +62,9 @@ class Messages:
         return SendMessageResponse(task=task), False
 
     async def check_task(self, task_id: str, context_id: str | None) -> None:
-        """Refuse a message to an existing task, since no task takes further messages. Always raises.
+        """Refuse a message that names a task, since no task takes further messages.
 
-        Raises A2AError, or Invalid if the task belongs to another context.
+        Always raises: Invalid if the task belongs to another context, else A2AError.
         """
         fields = await self._store.read(task_id, said=False) if ids.is_id(task_id) else {}
         if not fields:

@@ -134,7 +134,7 @@ class MessageStore:
     ) -> tuple[list[tuple[str, Fields]] | None, str, int]:
         """Return a page of up to `limit` tasks of a context, newest first, with their messages if `said`.
 
-        The page begins behind the task `after`; it is None if the context has no such task. Also returns the id of the
+        The page begins after the task `after`; it is None if the context has no such task. Also returns the id of the
         page's last task if more follow, else an empty string, and the number of tasks not older than `oldest` (ms).
         """
         start = 0

@@ -19,7 +19,7 @@ STATIC_TAGS = frozenset({"discovery"})
 
 IDEMPOTENCY = "idempotency.conflict"
 SIGNATURE = "signature.invalid"
-"""Codes that say that an operation takes the headers which the error is about."""
+"""A route that lists IDEMPOTENCY or SIGNATURE takes the headers that the error is about."""
 
 BODY_CODES = (
     "body.incomplete",

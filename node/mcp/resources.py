@@ -1,4 +1,4 @@
-"""The resources: recipes for agent frameworks, and live views of the node (SPEC 4.9)."""
+"""The resources: recipes for agent frameworks, live views of the node, and single entities (SPEC 4.9)."""
 
 from http import HTTPStatus
 

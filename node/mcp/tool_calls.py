@@ -35,8 +35,8 @@ EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
 
 MAX_HEAD_BYTES = 8 * 1024
 """Maximum size of the arguments that become path, query and headers of the operation's request, in bytes of JSON.
-Escaped, they fit into what HTTP allows. Parsing a query of 3 MB, a mebibyte with escapes, blocked the process for
-seconds."""
+Escaped, they fit into what HTTP allows. Parsing a mebibyte of arguments, a query of 3 MB with escapes, blocked the
+process for seconds."""
 
 MAX_SHARED_BYTES = 64 * 1024
 """Maximum size of an answer whose result is kept for other callers, in bytes."""

@@ -178,6 +178,6 @@ class InboxAgentApi:
 
 
 def _check_unlisted(request: Request) -> None:
-    """Check the A2A version, and forbid caches to store the answer: a task is only for clients that know its id."""
+    """Check the A2A version, and forbid caching of the answer: a task is only for clients that know its id."""
     check_version(request)
     request.answer_headers += NO_STORE

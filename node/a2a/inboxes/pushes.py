@@ -69,7 +69,7 @@ class PushConfigService:
 
 
 class PushSource:
-    """Makes the callbacks about tasks: one for each receiver when an event comes, its payload at each attempt."""
+    """Makes the callbacks about tasks: their messages when an event comes, their payloads at each attempt."""
 
     pause_ms = 0
     """Each change is sent as soon as the one before it was delivered."""

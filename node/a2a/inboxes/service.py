@@ -32,7 +32,7 @@ PAGE_BYTES = 1024 * 1024
 """Size of a page of tasks, in bytes of JSON. The page ends with the task that reaches it."""
 
 AT = re.compile("[0-9]{1,15}")
-"""Milliseconds since 1970."""
+"""Pattern of a time in milliseconds since 1970."""
 
 PLACES: dict[object, tuple[str | int, ...]] = {
     "body": ("body", "message", "parts"),
