@@ -1,4 +1,4 @@
-"""A2A operations on messages, and those the node does not support (SPEC 4.2)."""
+"""A2A operations on messages, and refusals of the operations that the node does not support (SPEC 4.2)."""
 
 from node.a2a.documented import SendMessageBody
 from node.a2a.errors import fault
@@ -16,12 +16,15 @@ from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 NOT_SUPPORTED = "It is not supported."
-"""The meaning of the only status that a refused operation has."""
+"""OpenAPI description of the only status with which an unsupported operation answers."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 
 def negotiated(request: Request, value: object) -> Response:
-    """A success: application/a2a+json for whoever asks for that type or sends it, application/json for all others."""
+    """Return a 200 answer in application/a2a+json if the client prefers that type, else in application/json.
+
+    Without a preference in Accept, a client that sent application/a2a+json gets it back.
+    """
     response = json_response(value)
     offered = (A2A_MEDIA, JSON_MEDIA) if media_type(request) == A2A_MEDIA else (JSON_MEDIA, A2A_MEDIA)
     if preferred(request.header(b"accept"), *offered) == A2A_MEDIA:
@@ -30,12 +33,12 @@ def negotiated(request: Request, value: object) -> Response:
 
 
 def in_a2a_media(kind: type) -> tuple[OtherAnswer]:
-    """For the documents: that an answer of this type is `negotiated`."""
+    """Document that an answer of this type is `negotiated`, and so may come as application/a2a+json."""
     return (OtherAnswer(A2A_MEDIA, kind),)
 
 
 class A2AApi:
-    """message:send, and clear refusals for streams, pushes and the extended card."""
+    """Handlers of message:send, and of the streams, push notifications and extended card that are refused."""
 
     def __init__(self, messages: Messages, limiter: Limiter) -> None:
         self._messages = messages
@@ -82,7 +85,7 @@ class A2AApi:
         raise no_extended_card()
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.2, without the paths under /tasks that contracts share."""
+        """Return the routes of SPEC 4.2, except those under /tasks that A2A clients share with readers of contracts."""
         configs = "/api/v1/tasks/{id}/pushNotificationConfigs"
         return routes_of(
             "a2a",

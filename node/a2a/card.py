@@ -1,4 +1,4 @@
-"""Agent cards as they are answered, and that of the node: the same bytes at both of its addresses (A2A v1.0 §8)."""
+"""Agent cards as HTTP answers, and the node's own card, which has the same bytes at both paths (A2A v1.0 §8)."""
 
 import time
 from typing import Any
@@ -15,24 +15,24 @@ CACHE: Header = (b"cache-control", b"public, max-age=300")
 
 
 class Card:
-    """An agent card as it is served, with its validators for conditional requests."""
+    """An encoded agent card, with its validators for conditional requests."""
 
     def __init__(self, card: dict[str, Any], modified: int) -> None:
-        """`modified`: when it became what it is, in seconds since 1970."""
+        """`modified`: time of the card's last change, in seconds since 1970."""
         self._body = msgspec.json.encode(card)
         self._tag = etag_of(self._body)
         self._modified = modified
 
     def answer(self, request: Request) -> Response:
-        """200 with the card, or 304 for whoever has it. Raises as `client_has` does."""
+        """Return 200 with the card, or 304 to a client that has it. Raises what `client_has` raises."""
         return conditional(request, self._body, (JSON_TYPE, CACHE), self._tag, self._modified)
 
 
 class CardApi:
-    """Serves the card of the node, built once."""
+    """Serves the node's card, which is built once."""
 
     def __init__(self, settings: Settings, extensions: list[dict[str, object]]) -> None:
-        """`extensions`: what the node adds to the protocol; none of them is required."""
+        """`extensions`: the protocol extensions that the card declares; none is required."""
         self._card = Card(_card(settings.public_url, extensions), int(time.time()))
 
     @Operation("The agent card", has_etag=True)
@@ -40,7 +40,7 @@ class CardApi:
         return self._card.answer(request)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.2, 4.8."""
+        """Return the routes of SPEC 4.2 and 4.8."""
         paths = ("/.well-known/agent-card.json", "/api/v1/a2a/card")
         return routes_of("a2a", *(("GET", path, self.get_card) for path in paths))
 

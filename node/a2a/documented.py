@@ -1,9 +1,9 @@
-"""What A2A requests ask for, as the documents describe it: members of bodies and parameters that the node reads.
+"""A2A request bodies and query parameters as the API documents describe them: the members that the node reads.
 
-These structs are for the documents only. `request` reads bodies in any spelling that ProtoJSON allows. The paths that
-A2A clients and readers of contracts share have the parameters of both: those of contracts are read as structs of
-`node.tasks.model`, those of A2A as `ListQuery` and `HistoryQuery`. No A2A parameter has a default here, since a client
-that sent it unasked would get the A2A list.
+These structs are for the documents only; `request` decodes bodies in any spelling that ProtoJSON allows. The paths that
+A2A clients share with readers of contracts document the parameters of both. Contract parameters are decoded into
+structs of `node.tasks.model`, A2A parameters into `ListQuery` and `HistoryQuery`. No A2A parameter has a default here:
+a generated client that sent the default would get the A2A list instead of the contracts.
 """
 
 from typing import Annotated, Any, Literal
@@ -42,14 +42,14 @@ class SendMessageBody(msgspec.Struct, rename="camel"):
 
 
 class InboxConfiguration(SendConfiguration, rename="camel"):
-    """Options of the answer of an inbox's owner."""
+    """Options of the answer to a message to an inbox."""
 
     return_immediately: Annotated[bool, Meta(description="Answer with the task as it is, without waiting")] = False
     task_push_notification_config: SentPushConfig | None = None
 
 
 class InboxMessageBody(msgspec.Struct, rename="camel"):
-    """A SendMessageRequest to the agent that an inbox is."""
+    """A SendMessageRequest to an inbox's agent."""
 
     message: Message
     configuration: InboxConfiguration | None = None
@@ -57,7 +57,7 @@ class InboxMessageBody(msgspec.Struct, rename="camel"):
 
 
 class CancelMetadata(msgspec.Struct, rename="camel"):
-    """What shows who cancels."""
+    """Proof that the caller may cancel the contract."""
 
     publisher_token: (
         Annotated[str, Meta(description="That of the contract, unless the key of its offer signs")] | None
@@ -71,7 +71,7 @@ class CancelBody(msgspec.Struct):
 
 
 class RpcBody(msgspec.Struct):
-    """A JSON-RPC call. Its params are the body of the same operation over HTTP, with the ids of its path."""
+    """A JSON-RPC call. Its params are the body of the same operation over HTTP, plus the ids in its path."""
 
     jsonrpc: Literal["2.0"]
     method: Literal[
@@ -92,7 +92,7 @@ class RpcBody(msgspec.Struct):
 
 
 class RpcFailure(msgspec.Struct):
-    """Why a call failed."""
+    """The JSON-RPC error of a failed call."""
 
     code: int
     message: str

@@ -1,7 +1,7 @@
-"""Failures as A2A clients read them: google.rpc.Status with an ErrorInfo first (A2A v1.0.1 §5.4, §11.6).
+"""A2A error answers: google.rpc.Status with an ErrorInfo as its first detail (A2A v1.0.1 §5.4, §11.6).
 
-Clients map errors by `reason`, not by status. The values of `metadata` are strings: with others, some clients cannot
-read the reason.
+Clients recognise errors by `reason`, not by status. All values of `metadata` are strings: some clients cannot parse an
+ErrorInfo with any other value, and then do not see the reason.
 """
 
 import time
@@ -60,17 +60,17 @@ REASONS = {
     "body.incomplete": "INVALID_REQUEST",
     "body.coding": "INVALID_REQUEST",
 }
-"""The reason that A2A clients know, by the code of our catalogue."""
+"""A2A reason by error code of the catalogue in `node.web.errors`."""
 
 REASONS_BY_STATUS = {429: "RATE_LIMITED", 500: "INTERNAL_ERROR", 503: "UNAVAILABLE", 507: "UNAVAILABLE"}
-"""The reason for codes that have none of their own, by their HTTP status. For any other it is INVALID_PARAMS."""
+"""A2A reason by HTTP status, for error codes without an entry in REASONS. Any other status means INVALID_PARAMS."""
 
 
 class FailedCall(msgspec.Struct, frozen=True):
-    """A failure as the protocol has it, whatever the binding, and the headers of its answer."""
+    """An A2A failure, independent of the binding, and the headers of its answer."""
 
     code: int
-    """The status of HTTP."""
+    """HTTP status."""
     reason: str
     message: str
     metadata: Mapping[str, str] = {}
@@ -78,7 +78,7 @@ class FailedCall(msgspec.Struct, frozen=True):
     headers: Sequence[Header] = ()
 
     def details(self) -> list[dict[str, Any]]:
-        """The reason, and which fields are wrong if any are."""
+        """Return the ErrorInfo with the reason and, if any fields are wrong, a BadRequest that lists them."""
         details: list[dict[str, Any]] = [
             {
                 "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -93,17 +93,17 @@ class FailedCall(msgspec.Struct, frozen=True):
         return details
 
     def answer(self, **also: object) -> Response:
-        """`{"error": {...}}`, always as application/json."""
+        """Return `{"error": {...}}` with the members of `also`, always as application/json."""
         status, details = STATUS[self.reason][1], self.details()
         error = {"code": self.code, "status": status, "message": self.message, "details": details}
         return Response(self.code, msgspec.json.encode({"error": error, **also}), [JSON_TYPE, *self.headers])
 
 
 def fault(request: Request, failure: Exception) -> Response:
-    """The answer to a failed A2A operation of the node's own agent.
+    """Return the answer to a failed A2A operation of the node's own agent.
 
-    Its paths are shared with readers who speak no A2A, so a wrong path or query is 422 (SPEC 4.2), in a form that both
-    understand.
+    Clients that do not speak A2A share some of its paths. An invalid path or query is therefore 422 (SPEC 4.2), in a
+    form that both kinds of client understand.
     """
     failed = failed_call(request, failure)
     if isinstance(failure, Invalid) and failure.issues[0].loc[0] in {"path", "query"}:
@@ -112,12 +112,12 @@ def fault(request: Request, failure: Exception) -> Response:
 
 
 def inbox_fault(request: Request, failure: Exception) -> Response:
-    """The answer to a failed operation of an inbox's agent, just as the protocol has it: what cannot be read is 400."""
+    """Return the answer to a failed operation of an inbox's agent. An invalid request is 400, as A2A prescribes."""
     return failed_call(request, failure).answer()
 
 
 def failed_call(request: Request, failure: Exception) -> FailedCall:
-    """A failure as the protocol reports it."""
+    """Convert any exception of a handler into an A2A failure. Logs it if it is a bug."""
     if isinstance(failure, A2AError):
         return FailedCall(STATUS[failure.reason][0], failure.reason, failure.message, failure.metadata)
     if isinstance(failure, Invalid):
@@ -125,7 +125,7 @@ def failed_call(request: Request, failure: Exception) -> FailedCall:
         reason = "INVALID_REQUEST" if first.type == "json_invalid" else "INVALID_PARAMS"
         said = f"Invalid request: {_field(first)}: {first.msg}"
         return FailedCall(400, reason, said, violations=failure.issues)
-    plain = response_to(request, failure)  # logs what is a bug, and knows Retry-After
+    plain = response_to(request, failure)  # logs bugs, and adds Retry-After
     code = dict(plain.headers).get(b"x-error-code", b"server.bug").decode()
     reason = REASONS.get(code) or REASONS_BY_STATUS.get(plain.status, "INVALID_PARAMS")
     violations: list[Issue] = []

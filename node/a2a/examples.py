@@ -1,4 +1,4 @@
-"""Examples of A2A messages and tasks for the documents; those of answers are laid over ones made from their types."""
+"""Examples of A2A messages and tasks for the API documents. Example answers override values generated from the type."""
 
 from msgspec import UNSET
 
@@ -33,7 +33,7 @@ _CONTRACT: dict[str, object] = {
 }
 
 _SAID = [{"messageId": ID, "role": "ROLE_USER", "parts": MESSAGE["parts"], "contextId": ID, "taskId": ID}]
-"""What a contract asks for, as the message that its publisher would have sent."""
+"""History of a contract: its description, as a message from its publisher."""
 
 OFFERED: dict[str, object] = {
     "task": {
@@ -74,7 +74,7 @@ CALLED: dict[str, object] = {
     },
     "error": UNSET,
 }
-"""The same over JSON-RPC."""
+"""SENT_TO_INBOX over JSON-RPC."""
 FOLLOWED: dict[str, object] = {"task": _ASKED, "statusUpdate": UNSET, "artifactUpdate": UNSET}
 ANSWERED: dict[str, object] = {
     **_ASKED,

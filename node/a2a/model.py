@@ -1,7 +1,7 @@
-"""A2A v1.0 objects as they are on the wire: ProtoJSON names, unset fields left out.
+"""A2A v1.0 objects in wire format: ProtoJSON names, unset fields omitted.
 
-Answers hold these fields and no others: some clients refuse a key that the protocol does not have.
-What the node adds is in `metadata`, in camelCase.
+Answers have no other fields, because some clients reject keys that the protocol does not define. The node's own
+additions are in `metadata`, in camelCase.
 """
 
 from typing import Annotated, Any, Literal
@@ -24,22 +24,22 @@ State = Literal[
 _OBJECT_OR_NULL: dict[str, Any] = {"anyOf": [{"type": "object", "additionalProperties": {}}, {"type": "null"}]}
 
 Metadata = Annotated[msgspec.Raw, Meta(extra_json_schema=_OBJECT_OR_NULL)] | msgspec.UnsetType
-"""An object of JSON with names of the sender's choice, as it came: converting one number such as 1e300 takes 12 µs, and
-a body has room for 170,000 of them, or for 80,000 names."""
+"""A JSON object with keys of the sender's choice, kept undecoded: decoding one number such as 1e300 takes 12 µs, and
+a body has room for 170,000 of them, or for 80,000 keys."""
 
 MAX_PARTS = 1000
-"""Parts of a message that is sent. Nobody needs as many for plain text, and to work on 20,000 takes 20 ms."""
+"""Most parts of a sent message. Plain text never needs that many, and processing 20,000 takes 20 ms."""
 
 MAX_NAMED = 100
-"""Extensions of a message that is sent, and tasks that it refers to."""
+"""Most extensions of a sent message, and most tasks that it refers to."""
 
 DEFAULT_PAGE = 20
 MAX_PAGE = 100
-"""Tasks on a page of a list."""
+"""Most tasks on a page of a list."""
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Base of everything that is sent."""
+    """Base of the objects on the wire."""
 
 
 class Part(Wire):
@@ -55,7 +55,7 @@ class Part(Wire):
 
 
 class Message(Wire):
-    """One turn. `parts` and `message_id` are required, which the reader checks."""
+    """One turn of a conversation. `parts` and `message_id` must not be empty."""
 
     message_id: str
     role: Literal["ROLE_USER", "ROLE_AGENT"]
@@ -68,16 +68,16 @@ class Message(Wire):
 
 
 class Status(Wire):
-    """The state of a task, and since when it is in it."""
+    """The state of a task, and the time when it entered that state."""
 
     state: Annotated[State, Meta(examples=["TASK_STATE_COMPLETED"])]
     timestamp: str
     message: Message | None = None
-    """What the agent says about it."""
+    """The agent's message about this state."""
 
 
 class Artifact(Wire):
-    """A result."""
+    """A result of a task."""
 
     artifact_id: str
     parts: list[Part]
@@ -85,7 +85,7 @@ class Artifact(Wire):
 
 
 class A2ATask(Wire):
-    """A task. A field that is None is not sent; `history` and `artifacts` are left out on request."""
+    """A task. Fields without a value are omitted, `history` and `artifacts` also on request."""
 
     id: str
     context_id: str
@@ -96,28 +96,31 @@ class A2ATask(Wire):
 
 
 class SendMessageResponse(Wire):
-    """Exactly one of the two."""
+    """The answer to a message: exactly one of task and message."""
 
     task: A2ATask | None = None
     message: Message | None = None
 
 
 class ReceivedMessage(msgspec.Struct):
-    """A SendMessageRequest that was read and found valid."""
+    """A decoded and validated SendMessageRequest."""
 
     message: Message
     text: str
-    """The text of all parts."""
+    """The text of all parts, joined by line feeds."""
     metadata: Metadata
     history_length: int | None = None
     returns_at_once: bool = False
-    """Whether the sender wants the task as it is, without waiting for its end."""
+    """Whether the sender wants the task at once, without waiting for its end."""
     push: msgspec.Raw | None = None
-    """The push notification config in the request, as it came."""
+    """The push notification config in the request, not yet decoded."""
 
     @property
     def text_field(self) -> str:
-        """Where the text is. It is judged as a whole, so none of several parts is named."""
+        """Name of the field that errors about the text report.
+
+        The text is judged as a whole, so with several parts the name is that of the list.
+        """
         return "message.parts.0.text" if len(self.message.parts) == 1 else "message.parts"
 
 
@@ -128,7 +131,7 @@ class HistoryQuery(msgspec.Struct, rename="camel"):
 
 
 class ListQuery(msgspec.Struct, rename="camel"):
-    """The query of ListTasks, as text where a reader may send what is not of the protocol."""
+    """The query of ListTasks. The handlers check `status`, which may be any text here."""
 
     context_id: str = ""
     status: str = ""
@@ -141,7 +144,7 @@ class ListQuery(msgspec.Struct, rename="camel"):
 
 
 class TaskList(msgspec.Struct, rename="camel"):
-    """ListTasksResponse: all four fields are always there."""
+    """A ListTasksResponse. All four fields are always present."""
 
     tasks: list[A2ATask]
     next_page_token: str

@@ -1,4 +1,4 @@
-"""An A2A message as the offer of a work contract."""
+"""Converts an A2A message into the offer of a work contract."""
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -15,14 +15,14 @@ from node.web.issues import issue_of
 from node.web.json import decode
 
 TITLE_LENGTH = 120
-"""Longest title, in characters, that is made of a message's first sentence."""
+"""Maximum length, in characters, of a title that is taken from the first sentence of a message."""
 
 MESSAGE_ID_LENGTH = 128
-"""Longest message id, in characters, that becomes part of a publisher_id as it is; a longer one is hashed."""
+"""Maximum length, in characters, of a message id that is part of a publisher_id unhashed."""
 
 
 class Options(msgspec.Struct, rename="camel"):
-    """The fields of a contract that metadata may set, under their names there."""
+    """The fields of a contract that metadata may set, undecoded."""
 
     publisher_id: Raw | UnsetType = UNSET
     title: Raw | UnsetType = UNSET
@@ -31,12 +31,13 @@ class Options(msgspec.Struct, rename="camel"):
 
 
 NAMES = {field.name: field.encode_name for field in fields(Options)}
+"""Name in metadata by name in the contract."""
 
 
 def offer_of(received: ReceivedMessage) -> NewTask:
-    """The contract that a message offers. Raises Invalid.
+    """Return the contract that a message offers. Raises Invalid.
 
-    Metadata has no integers, only numbers, and null in it means that a member is not set (ProtoJSON).
+    In metadata, ProtoJSON allows an integer to be written as 60.0 or "60", and null means that a member is not set.
     """
     said = {field: decode(bytes(raw), object) for field, raw in _options(received).items()}
     said["lease_seconds"] = integer(said.get("lease_seconds"))
@@ -56,26 +57,29 @@ def offer_of(received: ReceivedMessage) -> NewTask:
 
 
 def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
-    """The same issues, with the fields of a contract named as in the message that offers it."""
+    """Return the same issues, located in the message instead of the contract that it offers."""
     return invalid.moved(lambda loc: ("body", field) if (field := _field_of(received, loc[-1])) else loc)
 
 
 def refused_in(received: ReceivedMessage, refused: Refused) -> Refused:
-    """The same refusal, with what is not English named as in the message."""
+    """Return the same refusal. If a text is not English, the refusal names its field in the message."""
     if refused.code != "language.not_english":
         return refused
     return Refused(refused.code, field=_field_of(received, refused.facts["field"]) or received.text_field)
 
 
 def _options(received: ReceivedMessage) -> dict[str, Raw]:
-    """What the metadata of the request and of the message set; that of the message counts where both name the same."""
+    """Return the options set by the metadata of the request and of the message. The message's take precedence."""
     given = [each for each in (received.metadata, received.message.metadata) if each is not UNSET]
     read = [asdict(msgspec.json.decode(each, type=Options)) for each in given]
     return {name: raw for options in read for name, raw in options.items() if raw is not UNSET}
 
 
 def _field_of(received: ReceivedMessage, field: object) -> str | None:
-    """Where in a message a field of its contract comes from: the title from the text, unless metadata has one."""
+    """Return the field of the message from which a field of the contract was taken; None if it has no such field.
+
+    A title comes from the text, unless metadata has one.
+    """
     if field == "description" or (field == "title" and "title" not in _options(received)):
         return received.text_field
     name = NAMES.get(str(field))

@@ -1,4 +1,4 @@
-"""What GetTask and ListTasks may ask for, and get; the same for the node's own agent and for those of inboxes."""
+"""Checks and filters for GetTask and ListTasks, shared by the node's own agent and the agents of inboxes."""
 
 import math
 from datetime import UTC, datetime
@@ -8,15 +8,15 @@ from node.common.refusal import Invalid
 
 
 def check_history_length(length: int | None, where: str = "query") -> None:
-    """Raise Invalid for a negative one; `where` is where the client wrote it."""
+    """Raise Invalid if `length` is negative. `where` is the part of the request that has it: query or body."""
     if length is not None and length < 0:
         raise Invalid.field(where, "historyLength", msg="Must not be negative")
 
 
 def oldest_wanted(query: ListQuery) -> int:
-    """The time from which on tasks are wanted, in milliseconds since 1970.
+    """Check the query, except its status, and return the earliest status time of the tasks that it asks for.
 
-    Raises Invalid for that and for anything else that is wrong with the query, except its status.
+    The time is in milliseconds since 1970, 0 if the query sets none. Raises Invalid.
     """
     size = query.page_size
     if not 1 <= size <= MAX_PAGE:
@@ -28,23 +28,26 @@ def oldest_wanted(query: ListQuery) -> int:
 
 
 def includes(query: ListQuery, state: State) -> bool:
-    """Whether the answer includes tasks of that state: all without a `status`, or with the unspecified one."""
+    """Return whether the query asks for tasks in that state. Without a status, or with UNSPECIFIED, it asks for all."""
     return query.status in ("", "TASK_STATE_UNSPECIFIED", state)
 
 
 def listed(task: A2ATask, query: ListQuery) -> A2ATask:
-    """A task for a list, with `artifacts` exactly if they were asked for, even if there are none (A2A v1.0 §3.1.4)."""
+    """Prepare a task for a list (A2A v1.0 §3.1.4).
+
+    It has `artifacts`, even if they are empty, exactly if the query asks for them.
+    """
     task.artifacts = (task.artifacts or []) if query.include_artifacts else None
     return task
 
 
 def wrong_token() -> Invalid:
-    """The refusal of a pageToken that this list has not given out."""
+    """Return the refusal of a pageToken that did not come from an earlier page of the list."""
     return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")
 
 
 def _milliseconds(name: str, instant: str) -> int:
-    """Milliseconds since 1970 of an RFC 3339 time; 0 if it is empty. Raises Invalid."""
+    """Convert an RFC 3339 time to milliseconds since 1970, rounded up; an empty one to 0. Raises Invalid."""
     if not instant:
         return 0
     try:

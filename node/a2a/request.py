@@ -1,11 +1,11 @@
-"""Reading an A2A request: its version, its media type, and its message in any spelling that ProtoJSON allows.
+"""Reads A2A requests: the version, the media type, and the message in any spelling that ProtoJSON allows.
 
-ProtoJSON parsers accept the names of the proto file (`message_id`) as well as the JSON names (`messageId`), take null
-for a field that is not set, and ignore fields they do not know. So every field that has two names is declared twice
-here, and one typed pass reads them all.
+A ProtoJSON parser accepts the names of the proto file (`message_id`) as well as the JSON names (`messageId`), treats
+null as unset, and ignores unknown fields. Every field with two names is therefore declared twice here, so that one
+typed pass decodes the whole message.
 """
 
-# Fields have JSON names as well as proto names.
+# Fields are declared under their JSON names and their proto names.
 # ruff: noqa: N815
 
 from base64 import b64decode
@@ -28,21 +28,23 @@ from node.web.json import convert_query, decode, decode_in_steps, media_type
 JSON_MEDIA, A2A_MEDIA = MEDIA_TYPES = ("application/json", "application/a2a+json")
 PLAIN = "text/plain"
 ID_LENGTH = 256
-"""Characters of an id that a client chooses."""
+"""Maximum length of an id that a client chooses, in characters."""
 
 Name = Annotated[str, Meta(max_length=ID_LENGTH)]
 MAX_NUMBER_BYTES = 40
-"""Bytes of the longest number that is read."""
+"""Maximum length of a number's JSON, in bytes. A longer one is refused undecoded."""
 
 NAMED_BYTES = 32 * 1024
-"""Of JSON, in a list of MAX_NAMED names. A body has room for 260,000 of one letter, which took 14 ms."""
+"""Maximum size of the JSON of a list of names, in bytes; it has at most MAX_NAMED names. A body has room for 260,000
+one-letter names, and decoding those took 14 ms."""
 
 Number = Raw
-"""An integer in any form that ProtoJSON allows. It is read only once, however often a body names it."""
+"""An integer in any form that ProtoJSON allows, undecoded. If a body repeats the member, only one of them is decoded.
+"""
 
 
 class SentPart(msgspec.Struct, gc=False):
-    """A part as a client may send it; `data` is any JSON."""
+    """A part as a client may send it. `data` is any JSON value."""
 
     text: str | None = None
     mediaType: str | None = None
@@ -72,20 +74,20 @@ class SentMessage(msgspec.Struct, gc=False):
 
 
 class MessageReferences(msgspec.Struct):
-    """What a message names, once it is known to be short."""
+    """The extensions and tasks that a message refers to. Decoded only after their size in bytes was checked."""
 
     extensions: Annotated[list[str], Meta(max_length=MAX_NAMED)] | None = None
     referenceTaskIds: Annotated[list[str], Meta(max_length=MAX_NAMED)] | None = None
 
 
 class ReferencingMessage(msgspec.Struct):
-    """The message that names it, which errors are about."""
+    """Wraps MessageReferences in `message`, so that errors name the field as in the request."""
 
     message: MessageReferences
 
 
 class SentConfiguration(msgspec.Struct, gc=False):
-    """The members of a configuration that the node looks at."""
+    """The members of a configuration that the node reads."""
 
     historyLength: Number | UnsetType = UNSET
     history_length: Number | UnsetType = UNSET
@@ -96,7 +98,7 @@ class SentConfiguration(msgspec.Struct, gc=False):
 
 
 class SendMessageRequest(msgspec.Struct, gc=False):
-    """The body of message:send and of an offer."""
+    """The body of message:send, and of an offer of a contract."""
 
     message: SentMessage | None = None
     configuration: SentConfiguration | None = None
@@ -104,14 +106,14 @@ class SendMessageRequest(msgspec.Struct, gc=False):
 
 
 def check_version(request: Request) -> None:
-    """Raise A2AError VERSION_NOT_SUPPORTED for a version that is not 1.x. Absent counts as 1.0."""
+    """Raise A2AError VERSION_NOT_SUPPORTED unless the request's A2A version is 1.x or not given."""
     version = request.header(b"a2a-version") or request.query().get("A2A-Version") or "1.0"
     if version.partition(".")[0].strip() != "1":
         raise A2AError("VERSION_NOT_SUPPORTED", f"A2A version {version[:20]} is not served here; send A2A-Version: 1.0")
 
 
 def is_a2a(request: Request) -> bool:
-    """Whether the reader of a shared path speaks A2A: every client sends the header, or asks for the type."""
+    """Return whether the client of a shared path speaks A2A: it names the version or accepts application/a2a+json."""
     return (
         request.header(b"a2a-version") is not None
         or weights(request.header(b"accept")).get(A2A_MEDIA, 0.0) > 0
@@ -122,19 +124,19 @@ def is_a2a(request: Request) -> bool:
 def check_media_type(request: Request) -> None:
     """Raise Refused `body.media_type` for a body that is not declared as JSON."""
     if media_type(request) not in MEDIA_TYPES:
-        # HTTP's own status for it (415), which the protocol's test kit expects; the reason is A2A's.
+        # Refused rather than A2AError: the protocol's test kit expects HTTP status 415, with A2A's reason in the body.
         raise Refused("body.media_type", expected="application/json")
 
 
 def history_length_of(request: Request) -> int | None:
-    """How many messages GetTask asks for; None for all. Raises Invalid."""
+    """Return the number of history messages that GetTask asks for; None means all. Raises Invalid."""
     length = convert_query(request.query(), HistoryQuery).history_length
     check_history_length(length)
     return length
 
 
 async def read_message(request: Request) -> ReceivedMessage:
-    """The message of a request. Raises A2AError, Invalid, Refused `body.…`."""
+    """Read the message of a request to the node's own agent. Raises A2AError, Invalid, Refused `body.…`."""
     check_version(request)
     check_media_type(request)
     received = await message_of(request, await request.body())
@@ -144,11 +146,11 @@ async def read_message(request: Request) -> ReceivedMessage:
 
 
 async def message_of(request: Request, body: bytes) -> ReceivedMessage:
-    """The message of a SendMessageRequest, in JSON, that came with a request. Raises A2AError, Invalid."""
+    """Decode `body`, the JSON of a SendMessageRequest, and validate its message. Raises A2AError, Invalid."""
     try:
         sending = await decode_in_steps(request, body, SendMessageRequest)
     except Invalid as invalid:
-        if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but no object
+        if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but not an object
             raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid") from None
         raise
     if sending.message is None:
@@ -163,7 +165,7 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
 
 
 def _configure(received: ReceivedMessage, configuration: SentConfiguration) -> None:
-    """Note what the configuration of a message asks for. Raises Invalid."""
+    """Copy the options of the configuration into `received`. Raises Invalid."""
     lengths = (configuration.historyLength, configuration.history_length)
     received.history_length = _length(next(filter(_is_set, lengths), UNSET))
     received.returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
@@ -172,7 +174,7 @@ def _configure(received: ReceivedMessage, configuration: SentConfiguration) -> N
 
 
 def _message(sent: SentMessage) -> tuple[Message, str]:
-    """The message, and the text of all its parts. Raises A2AError, Invalid."""
+    """Validate a message; return it with the text of all its parts. Raises A2AError, Invalid."""
     message_id = sent.messageId or sent.message_id
     if not message_id or sent.role is None or not sent.parts:
         raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
@@ -199,7 +201,7 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
 
 
 def _part(part: SentPart, index: int) -> Part:
-    """A part as it is kept. Raises A2AError, Invalid."""
+    """Validate a part; return it as it is stored. Raises A2AError, Invalid."""
     text = part.text
     media = part.mediaType or part.media_type
     unusual = part.raw is not None or part.url is not None or part.data is not UNSET
@@ -241,7 +243,10 @@ def _missing(**given: object) -> Invalid:
 
 
 def _plain_text(part: SentPart, media: str | None, index: int) -> str:
-    """The text of a part that has more than plain text. Raises A2AError, Invalid if it is not plain text."""
+    """Return the text of a part with more than plain text in it.
+
+    Raises Invalid if the part is malformed, A2AError if its content is not plain text.
+    """
     contents = (part.text, part.raw, part.url, part.data if _is_set(part.data) else None)
     if len([content for content in contents if content is not None]) != 1:
         raise _wrong("message", "parts", index, msg="Must have exactly one of text, raw, url and data.")
@@ -257,7 +262,7 @@ def _plain_text(part: SentPart, media: str | None, index: int) -> str:
 
 
 def _metadata(given: Raw | UnsetType, *loc: str | int) -> Metadata:
-    """The metadata of what is at `loc`, unless it is empty. Raises Invalid if it is no object."""
+    """Return the metadata of the object at `loc`; UNSET if it is empty. Raises Invalid if it is not a JSON object."""
     if not _is_set(given):
         return UNSET
     content = bytes(given)
@@ -267,9 +272,9 @@ def _metadata(given: Raw | UnsetType, *loc: str | int) -> Metadata:
 
 
 async def _check_metadata(request: Request, *given: Metadata) -> None:
-    """Check metadata, which is kept as it came, in one pass: a body has room for 100,000 values.
+    """Raise Invalid for numbers out of range and lone surrogates in metadata, which is kept undecoded.
 
-    Raises Invalid for numbers out of range and lone surrogates.
+    One pass checks all metadata of a message: a body has room for 100,000 values.
     """
     if some := [each for each in given if each is not UNSET]:
         await decode_in_steps(request, msgspec.json.encode(some), object)

@@ -1,4 +1,4 @@
-"""A2A messages: acknowledged as completed tasks, logged under their context (SPEC 4.2)."""
+"""A2A messages to the node: each is logged under its context and acknowledged as a completed task (SPEC 4.2)."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ _MESSAGE = msgspec.json.Decoder(Message)
 
 
 class Messages:
-    """The service behind message:send and the tasks it leaves. Every method raises StoreUnavailable."""
+    """The service behind message:send and the tasks that it creates. Every method raises StoreUnavailable."""
 
     def __init__(self, store: MessageStore, settings: Settings) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Messages:
     async def send(
         self, received: ReceivedMessage, rate: RateLimit, idempotency: IdempotencyKey | None
     ) -> tuple[SendMessageResponse, bool]:
-        """Log a message and acknowledge it as a completed task; whether that was done before.
+        """Log a message and acknowledge it as a completed task. Also returns whether the request was a repeat.
 
         Raises A2AError, Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`.
         """
@@ -48,23 +48,23 @@ class Messages:
         require_english(received.text_field, received.text)
         if message.task_id is not None:
             await self.check_task(message.task_id, message.context_id)
-        # A new context is made in the client's partition, so that limit and log are one step.
+        # A new context is in the client's partition, so that one step can count the limit and log the message.
         context_id = message.context_id or ids.unlisted_id(ids.home_of(rate.client))
         logged = msgspec.json.encode(msgspec.structs.replace(message, context_id=context_id))
         is_new = message.context_id is None
         task_id, created_at = await self._store.accept(rate, context_id, logged, idempotency, is_new=is_new)
         if created_at is None:
             earlier = await self.get(task_id, received.history_length)
-            if earlier is None:  # an Idempotency-Key may be remembered for longer than what it made
+            if earlier is None:  # an Idempotency-Key may outlive the task that it created
                 raise A2AError("TASK_NOT_FOUND", f"The task {task_id} of this Idempotency-Key is gone", taskId=task_id)
             return SendMessageResponse(task=earlier), True
         task = self._task(task_id, context_id, created_at, message, received.history_length)
         return SendMessageResponse(task=task), False
 
     async def check_task(self, task_id: str, context_id: str | None) -> None:
-        """Refuse a message to a task: there is none, it is of another context, or it takes no further messages.
+        """Refuse a message that names a task, since no task takes further messages.
 
-        Raises A2AError, Invalid.
+        Always raises: Invalid if the task belongs to another context, else A2AError.
         """
         fields = await self._store.read(task_id, said=False) if ids.is_id(task_id) else {}
         if not fields:
@@ -74,14 +74,14 @@ class Messages:
         raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
     async def get(self, task_id: str, history_length: int | None = None) -> A2ATask | None:
-        """A message task, or None if there is none under that id."""
+        """Return a message task; None if no message task has that id."""
         fields = await self._store.read(task_id, said=history_length != 0) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
     async def cancel(self, task_id: str) -> A2ATask | None:
-        """The message task, canceled; None if none has that id.
+        """Refuse to cancel a message task; return None if no message task has that id.
 
-        Raises A2AError for every one that is there: they are completed from the start.
+        Raises A2AError for every message task: it is completed from the start.
         """
         if task := await self.get(task_id, history_length=0):
             why = f"Task {task_id} is in terminal state {task.status.state}"
@@ -89,21 +89,22 @@ class Messages:
         return None
 
     async def page(self, query: ListQuery, client: str) -> TaskList:
-        """The tasks of a context, newest first; without a context there is nothing to see.
+        """Return a page of a context's tasks, newest first; an empty one if the query names no context.
 
-        A context id that the node made is a capability: whoever knows it may read what was said there. Raises Invalid.
+        A context id that the node generated is a capability: whoever knows it may read the context's messages. Raises
+        Invalid.
         """
         oldest, size = oldest_wanted(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):
             raise wrong_token()
-        if not query.context_id or not includes(query, "TASK_STATE_COMPLETED"):  # which all of them are
+        if not query.context_id or not includes(query, "TASK_STATE_COMPLETED"):  # the state of every message task
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
         said = query.history_length != 0
         found, last, total = await self._store.page(context, query.page_token, size, oldest, said=said)
         if found is None:
             raise wrong_token()
-        # A task that has just expired is still in the context, without fields.
+        # A task that has just expired may still be listed in the context, but has no fields.
         rows = [row for row in found if is_message(row[1])]
         read = show_each(rows, lambda task_id, fields: self._read(task_id, fields, query.history_length))
         tasks = [task for task in read.values() if milliseconds(task.status.timestamp) >= oldest]
@@ -132,5 +133,5 @@ class Messages:
 
 
 def is_message(fields: Fields) -> bool:
-    """Whether the record is that of a message task, not of a work contract."""
+    """Return whether the record is a message task, not a work contract."""
     return fields.get(b"kind") == b"message"

@@ -1,7 +1,7 @@
-"""A2A message tasks in Redis: a hash for each, and a sorted set for each context, in the context's partition.
+"""A2A message tasks in Redis: a hash for each task and a sorted set for each context, in the context's partition.
 
-A context that the node named is open to whoever knows its id, which nobody can guess. A name that a client has chosen,
-such as `default`, others may choose too: each client address has a context of its own under that name.
+A context whose id the node generated is open to everybody who knows the id, which cannot be guessed. An id that a
+client chose, such as `default`, may be chosen by others too, so each client has its own context under that id.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from node.store.limits import DAY_MS, LimitState, LimitStore, RateLimit
 from node.store.steps import Key, Rest, step
 
 NO_TASK = "-"
-"""Stands for the task in the record of an Idempotency-Key whose task is in another partition."""
+"""Placeholder for the task id in the record of an Idempotency-Key whose task is in another partition."""
 
 PAGE_BYTES = 1024 * 1024
-"""Bytes of messages on a page of tasks, which ends with the one that reaches it."""
+"""Size of the messages on a page of tasks, in bytes. The page ends with the message that reaches it."""
 
 FACTS = (b"kind", b"context_id", b"created_at")
 SAID = (*FACTS, b"message")
-"""The fields of a task, without and with its message, which may have a mebibyte."""
+"""The fields of a task: FACTS without its message, SAID with it. A message may have a mebibyte."""
 
 Fields = dict[bytes, bytes]
 Values = list[bytes | None]
@@ -43,14 +43,17 @@ def message_accept(
     ttl: int,
     fields: Rest,
 ) -> None:
-    """One message of a context, counted and kept once."""
+    """Log one message under its context, once for each Idempotency-Key, and count it against the limit."""
 
 
 class MessageStore:
-    """Logs messages and reads them back. Every method raises StoreUnavailable."""
+    """Logs messages and reads them. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, idempotency_ttl: int, kept_days: float) -> None:
-        """`kept_days`: how long a message task can be read, and its context after its newest task."""
+        """`kept_days`: retention of a message task, and of a context after its newest task.
+
+        `idempotency_ttl`: in seconds.
+        """
         self._store = store
         self._limits = LimitStore(store)
         self._idempotency_ms = idempotency_ttl * 1000
@@ -59,9 +62,9 @@ class MessageStore:
     async def accept(
         self, rate: RateLimit, context_id: str, message: bytes, idempotency: IdempotencyKey | None, *, is_new: bool
     ) -> tuple[str, int | None]:
-        """Log a message in its context's partition: the id of its task, and when it was made (ms).
+        """Log a message in its context's partition. Return the id of its task and the creation time (ms).
 
-        The time is None if the message was logged before. `is_new` says that the node has just named the context.
+        The time is None if the message was logged before. `is_new`: whether the node has just generated the context id.
         Raises Refused `limit.exceeded`, `idempotency.conflict`.
         """
         client = rate.client
@@ -98,40 +101,41 @@ class MessageStore:
                 raise Refused("idempotency.conflict")
 
     async def _count(self, rate: RateLimit) -> None:
-        """Count a message in its client's limit, which is in another partition than the context."""
+        """Count a message against its client's limit, which is in another partition than the context."""
         if rate.limit.count:
             rate.settle(await self._limits.take("message", rate.client, rate.limit))
 
     async def _bind(self, idempotency: IdempotencyKey, home: int) -> bool:
-        """Bind an Idempotency-Key to its body in the client's partition; False if it was used for another.
+        """Bind an Idempotency-Key to its body in the client's partition; return False if it was used with another body.
 
-        The script keeps its record in the context's partition, and would not see what the key made in another context.
-        This record reads like the script's, but names no task, so that the script takes any other body for a conflict.
+        The script keeps its own record in the context's partition, so it cannot see that the key was used in a context
+        of another partition. This record has the same format but names no task. A script that finds it treats a request
+        with another body as a conflict.
         """
         key, bound = keys.idempotency(home, idempotency.scope), f"{idempotency.digest} {NO_TASK}"
         before = await self._store.command("SET", key, bound, "NX", "GET", "PX", self._idempotency_ms)
         return before is None or before == bound.encode()
 
     async def read(self, task_id: str, *, said: bool) -> Fields:
-        """The fields of a task of any kind, with its message or not; none for an unknown id.
+        """Return the fields of a message task or contract, with its message if `said`; an empty dict for an unknown id.
 
-        What is not shown is not read: nobody would be charged for it.
+        The message is not read unless it is shown, since the client is charged only for the answer.
         """
         names = SAID if said else FACTS
         return fields_named(names, cast("Values", await self._store.command("HMGET", keys.task(task_id), *names)))
 
     async def context(self, context_id: str, client: str) -> str:
-        """The key of a context as that client sees it."""
+        """Return the key of the context that this id means to that client."""
         shared, own = _contexts(context_id, client)
         return shared if shared == own or await self._store.command("EXISTS", shared) else own
 
     async def page(
         self, context: str, after: str, limit: int, oldest: int, *, said: bool
     ) -> tuple[list[tuple[str, Fields]] | None, str, int]:
-        """Up to `limit` tasks of a context, newest first, from the one after the task `after`, with messages or not.
+        """Return a page of up to `limit` tasks of a context, newest first, with their messages if `said`.
 
-        They are None if the context has no task `after`. Also returns the last task of the page if others follow it,
-        else an empty text, and how many tasks are not older than `oldest` (ms).
+        The page begins after the task `after`; it is None if the context has no such task. Also returns the id of the
+        page's last task if more follow, else an empty string, and the number of tasks not older than `oldest` (ms).
         """
         start = 0
         if after:
@@ -154,15 +158,16 @@ class MessageStore:
 
 
 def _fitting(sizes: Sequence[int]) -> int:
-    """How many messages fit on a page: up to the one that reaches PAGE_BYTES."""
+    """Return how many messages fit on a page: all up to and including the one that reaches PAGE_BYTES."""
     before = accumulate(sizes, initial=0)
     return sum(size < PAGE_BYTES for _, size in zip(sizes, before, strict=False))
 
 
 def _contexts(context_id: str, client: str) -> tuple[Key, Key]:
-    """The context that all who know the id share, which only the node begins, and the client's own of that name.
+    """Return the keys of two contexts with this id: the shared one and the client's private one.
 
-    They are the same if the node does not make such ids.
+    Only the node creates a shared context, and everybody who knows the id may use it. If the node does not generate ids
+    of this form, both keys are that of the private context.
     """
     own = keys.context(context_id, client)
     return keys.shared_context(context_id) if ids.may_be_ours(context_id) else own, own

@@ -1,8 +1,8 @@
 """The paths under /api/v1/tasks that A2A clients and readers of work contracts share (DESIGN 8).
 
-An A2A client says so with `A2A-Version` or by asking for application/a2a+json, as all of the official ones do, and is
-shown a contract as a Task; everyone else gets the contract as it is. A list is one of contracts only for readers who
-ask with a status of contracts or for a page of them. A message task is a Task for everybody.
+A client that sends `A2A-Version` or accepts application/a2a+json, as all official A2A clients do, gets a contract as an
+A2A Task; every other client gets the contract itself. A list has contracts only if the query has a contract status or
+the paging parameters of contracts. A message task is an A2A Task for every client.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 LIST = "/api/v1/tasks"
 READ = "/api/v1/tasks/{id}"
-"""The paths that are shared."""
+"""The shared paths."""
 
 VARY = (b"vary", b"Accept, A2A-Version")
 CONTRACT_QUERY = frozenset(TaskPageQuery.__struct_encode_fields__) - {"status"}
@@ -48,31 +48,31 @@ A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 
 
 class ShownToken(msgspec.Struct, rename="camel"):
-    """What the metadata of :cancel may have. A token that is no text shows nothing, as if it were left out."""
+    """The metadata of :cancel. A token that is not a string is ignored."""
 
     publisher_token: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Cancel(msgspec.Struct):
-    """The body of :cancel; clients send it, an empty object, or nothing."""
+    """The body of :cancel. Clients send it, an empty object, or no body."""
 
     metadata: ShownToken | None = None
 
 
 def shared_fault(request: Request, failure: Exception) -> Response:
-    """Failures of a shared path, in the form that its reader knows; 422 and 404 serve both."""
+    """Return the answer to a failure of a shared path, in the form that its client reads."""
     if is_a2a(request) or isinstance(failure, A2AError):
         return fault(request, failure)
     return response_to(request, failure)
 
 
 class SharedTasksApi:
-    """One path, two readers."""
+    """Handlers of the shared paths, and of the A2A operations on contracts."""
 
     def __init__(
         self, messages: Messages, tasks: Tasks, contracts: Sequence[Route], limiter: Limiter, signatures: Signatures
     ) -> None:
-        """`contracts`: the routes of contracts, two of which A2A clients share."""
+        """`contracts`: the routes of contracts, two of which are shared with A2A clients."""
         self._messages = messages
         self._tasks = tasks
         self._contracts = {(route.method, route.path): route for route in contracts}
@@ -82,7 +82,7 @@ class SharedTasksApi:
         self._signatures = signatures
 
     async def list_tasks(self, request: Request) -> Response:
-        """Contracts for a contract status or page; else the A2A tasks of a context."""
+        """Answer with contracts if the query has a contract status or page, else with the A2A tasks of a context."""
         request.answer_headers.append(VARY)
         query = request.query()
         status = query.get("status", "")
@@ -100,7 +100,7 @@ class SharedTasksApi:
         return negotiated(request, found if found.total_size else await self._with_contract(asked, found))
 
     async def get_task(self, request: Request) -> Response:
-        """A message task as a Task; a contract in its reader's form."""
+        """Answer with a message task as an A2A Task, or with a contract in its reader's form."""
         request.answer_headers.append(VARY)
         task_id = request.params["id"]
         length = history_length_of(request)
@@ -126,7 +126,7 @@ class SharedTasksApi:
         errors=("signature.invalid", "signature.replayed"),
     )
     async def cancel(self, request: Request) -> Response:
-        """Cancel a contract, whose publisher shows its token in the metadata, or signs with the key of the offer."""
+        """Cancel a contract. Its publisher shows the publisher token in the metadata, or signs with the offer's key."""
         check_version(request)
         return negotiated(request, await self._cancel(request, request.params["id"]))
 
@@ -168,7 +168,7 @@ class SharedTasksApi:
             await permit.hold(repeats=idempotency)
             await permit.charge("task", len(body))
             await self._require_new(received.message)
-            # The record shows a contract, not the message that was signed, so its proof is without the body.
+            # The contract does not show the signed message itself, so its proof does not cover the body.
             signed = await self._signatures.of(request, ())
             try:
                 contract, replayed = await self._tasks.create(offer_of(received), signed, idempotency, request.client)
@@ -182,9 +182,10 @@ class SharedTasksApi:
         return negotiated(request, SendMessageResponse(task=task))
 
     async def _require_new(self, message: Message) -> None:
-        """Refuse an offer that names a task or a context: a contract is always new.
+        """Refuse an offer that names a task or a context. Raises A2AError, Invalid.
 
-        Everybody can read a contract and its context, and whoever knows a contextId may read what was said there.
+        Every contract has a new context of its own. A contract is public, so in another context it would publish that
+        context's id, with which anybody could read the messages there.
         """
         if message.task_id is not None:
             await self._messages.check_task(message.task_id, message.context_id)
@@ -197,16 +198,16 @@ class SharedTasksApi:
         return task or contract_as_task(await _found(task_id, self._tasks.get(task_id)), history_length=history_length)
 
     async def _message(self, request: Request, task_id: str, history_length: int | None) -> A2ATask | None:
-        """A message task, which is unlisted, so no cache keeps it; a contract is public."""
+        """Return a message task, or None. It is unlisted, unlike a contract, so the answer must not be cached."""
         task = await self._messages.get(task_id, history_length)
         if task:
             request.answer_headers += NO_STORE
         return task
 
     async def _with_contract(self, asked: ListQuery, found: TaskList) -> TaskList:
-        """The list as found, or the contract whose context was asked for: it is the only task there.
+        """Return `found`, or a list with the contract whose context was asked for, which is the only task in it.
 
-        Its result, which may be large, is read only if it is shown.
+        The contract's result, which may be large, is read only if it is shown.
         """
         if not asked.context_id or asked.page_token:
             return found
@@ -216,7 +217,7 @@ class SharedTasksApi:
         return TaskList([listed(task, asked)], "", asked.page_size, 1) if task else found
 
     async def _asked_for(self, asked: ListQuery, task_id: str, *, with_result: bool) -> A2ATask | None:
-        """The contract of that id; None if there is none, or if the query leaves it out."""
+        """Return the contract with that id; None if there is none or the query's filters exclude it."""
         try:
             contract = await self._tasks.get(task_id, with_result=with_result)
         except Refused as refused:
@@ -249,7 +250,7 @@ class SharedTasksApi:
             raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.2 and 4.3, the shared paths."""
+        """Return the routes of contracts, those of the shared paths among them, and of A2A (SPEC 4.2, 4.3)."""
         contracts = self._contracts | {
             ("GET", LIST): _shared(self._contracts["GET", LIST], self.list_tasks, TaskList, ListParameters),
             ("GET", READ): _shared(self._contracts["GET", READ], self.get_task, A2ATask, ReadParameters),
@@ -259,7 +260,7 @@ class SharedTasksApi:
             *routes_of(
                 "a2a",
                 ("POST", "/api/v1/tasks/{id}:cancel", self.cancel),
-                # The protocol's text says POST, the annotation of its proto GET.
+                # The text of the A2A specification says POST, the HTTP annotation in its proto file says GET.
                 ("POST", "/api/v1/tasks/{id}:subscribe", self.refuse_subscription),
                 ("GET", "/api/v1/tasks/{id}:subscribe", self.refuse_subscription),
                 ("POST", "/api/v1/a2a/tasks", self.offer),
@@ -269,7 +270,7 @@ class SharedTasksApi:
 
 
 async def _found(task_id: str, looking: Awaitable[T]) -> T:
-    """The result of `looking`. Raises A2AError if there is no such task."""
+    """Await `looking` and return its result. Raises A2AError if the task is unknown."""
     try:
         return await looking
     except Refused as refused:
@@ -279,6 +280,9 @@ async def _found(task_id: str, looking: Awaitable[T]) -> T:
 
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
-    """An operation on contracts that answers an A2A client with `view`; `query` has the parameters of both readers."""
+    """Return the route of a contract operation, changed to also answer A2A clients, with a `view`.
+
+    `query` has the parameters of both kinds of reader.
+    """
     also = (OtherAnswer("application/json", view), *in_a2a_media(view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)

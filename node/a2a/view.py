@@ -1,4 +1,4 @@
-"""A work contract as an A2A client sees it."""
+"""Shows a work contract as an A2A task."""
 
 import re
 from typing import Any
@@ -23,13 +23,13 @@ OPTIONS = (
     *("skills", "deadline", "max_attempts", "retry_seconds", "retry_at", "review_seconds", "rejection"),
     "result_schema",
 )
-"""Fields that a contract may have beyond SPEC."""
+"""Optional fields of a contract that are not in SPEC."""
 
 
 def contract_as_task(contract: Task, publisher_token: str | None = None, history_length: int | None = None) -> A2ATask:
-    """The A2A Task of a contract: its description is the message that began it, its result an artifact, if it has one.
+    """Return a contract as an A2A task: the description is its first message, the result, if any, is an artifact.
 
-    It never shows a claim_token.
+    The task never shows a claim_token.
     """
     artifacts: list[Artifact] | None = None
     result = contract.result_payload
@@ -67,7 +67,7 @@ def _in_camel_case(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _offer(contract: Task) -> Message:
-    """What the publisher wants, as the message that A2A begins a task with."""
+    """Return the contract's description, or its title, as the message with which an A2A task begins."""
     text = contract.description or contract.title
     return Message(
         message_id=contract.id,

@@ -1,1 +1,1 @@
-"""What the node says of its operations: OpenAPI, JSON Schema, llms.txt, discovery, reference."""
+"""Documents that the node generates about its operations: OpenAPI, JSON Schema, llms.txt, discovery, reference."""

@@ -1,4 +1,4 @@
-"""What the node can do, as shown by GET /health (SPEC 2.8) and the capability index (SPEC 4.8)."""
+"""The capability flags that GET /health (SPEC 2.8) and the capability index (SPEC 4.8) show."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from msgspec import Meta
 
 
 class Capabilities(msgspec.Struct):
-    """Flags that an agent can act on."""
+    """What the node can do: one flag for each capability."""
 
     relay: bool
     board: bool
@@ -43,4 +43,4 @@ CAPABILITIES = Capabilities(
     streaming=False,
     push_notifications=False,
 )
-"""The same on every node."""
+"""The flags of every node. No setting changes them."""

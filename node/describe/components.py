@@ -1,4 +1,4 @@
-"""What operations of the OpenAPI document share: headers, and the parts that all callbacks have in common."""
+"""Parts that operations of the OpenAPI document share: headers, and what all callbacks have in common."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ CALLBACK_ANSWERS = {
     "410": "No callback about this is wanted any more.",
     "429": "Slower, please: the next attempt is not before Retry-After, or half an hour from now.",
 }
-"""What a receiver can answer."""
+"""Meaning of a receiver's answer, by HTTP status."""
 
 PARAMETERS: dict[str, Schema] = {
     "Idempotency-Key": {
@@ -79,9 +79,9 @@ ERROR_HEADERS = {
     "cursor.too_old": "Oldest-Cursor",
     "task.paused": "Retry-After",
 }
-"""The header that comes with an error, by its code."""
+"""Header that comes with an error, by error code."""
 
 
 def headers_of(codes: Iterable[str]) -> list[str]:
-    """The headers that come with some of these errors."""
+    """Return the headers that come with errors of these codes."""
     return [ERROR_HEADERS[code] for code in codes if code in ERROR_HEADERS]

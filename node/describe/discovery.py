@@ -1,7 +1,7 @@
 """The documents that describe the node to programs: OpenAPI, JSON Schema, llms.txt, robots.txt, the icon.
 
-All are made from the route tables, the error catalogue and the settings, so they say what the code does. They contain
-nothing that users wrote.
+They are generated from the route tables, the error catalogue and the settings, so they match the code. They contain no
+content of users.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ LISTED = (
 
 
 def discovery_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
-    """The routes of the documents, which describe `routes` and themselves (SPEC 4.8)."""
+    """Return the routes of the documents, which describe `routes` and the documents' own routes (SPEC 4.8)."""
     made = current.derived(lambda settings: _documents(described([*routes, *own]), settings))
     own = document_routes("discovery", LISTED, made)
     return [*own, *reference_routes(described([*routes, *own]), current)]
@@ -59,7 +59,7 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
 
 
 def full_text(routes: Sequence[Route], settings: Settings) -> str:
-    """llms-full.txt: every rule and every operation, for an agent."""
+    """Render llms-full.txt, which describes every rule and operation for an agent."""
     return render(
         "llms-full.txt",
         base=settings.public_url,

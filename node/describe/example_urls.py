@@ -1,4 +1,4 @@
-"""The paths of URLs in example answers, by the type or the member that has the URL."""
+"""Paths of the URLs in example answers, by the type or member that has the URL."""
 
 from node.inbox.model import EXAMPLE_ADDRESS
 from node.web.example_values import ID, PEER_ID
@@ -21,7 +21,7 @@ OF_TYPE = {
     "TaskData": f"/api/v1/tasks/{PEER_ID}",
     "LineData": f"/api/v1/sessions/{PEER_ID}/messages",
 }
-"""Paths for the member `url`, by the type that has it."""
+"""Path in the member `url`, by type."""
 
 OF_MEMBER = {
     "a2a_url": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/a2a",
@@ -32,9 +32,9 @@ OF_MEMBER = {
     "receipt_url": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/messages/{PEER_ID}",
     "upload_url": "/blobs/k6Z1cGxvYWSEomlk…",
 }
-"""Paths for other members, by name."""
+"""Path in any other member, by the member's name."""
 
 
 def path_of(type_name: str, member: str) -> str:
-    """The path in the example of a member; `/…` if none is known."""
+    """Return the path for the example value of a member; `/…` if none is known."""
     return OF_TYPE.get(type_name, "/…") if member == "url" else OF_MEMBER.get(member, "/…")

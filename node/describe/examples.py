@@ -1,7 +1,7 @@
-"""Example requests and answers for the documents, made from the types of a route, never from data of the node.
+"""Example requests and answers for the documents, generated from the types of a route, never from stored data.
 
-A member has the first of its `examples` (`msgspec.Meta`). Without any, its value depends on its type, and that of a
-string also on its name: ids, times, tokens and URLs have the form that they have in answers.
+A member gets the first of its `examples` (`msgspec.Meta`). Without examples, its value follows from its type, and for a
+string also from its name: ids, times, tokens and URLs look as in real answers.
 """
 
 import re
@@ -17,15 +17,15 @@ from node.web.json_schema import Schema, Schemas
 from node.web.route import Route
 
 PARAMETER = re.compile(r"\{(\w+)\}")
-"""A parameter of a path."""
+"""A path parameter."""
 
 TEXT_BODY = "Hello from one agent to another."
 EARLY = ("created_at", "received_at", "claimed_at", "sent_at", "oldest_at", "listed_at", "timestamp", "at")
-"""Members that get the earlier of two times, so that no record ends before it begins."""
+"""Members that get the earlier of the two example times, so that no record ends before it begins."""
 
 
 def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
-    """The parts of a curl command for the operation. Path parameters are shell variables: `$ID`."""
+    """Return the parts of a curl command for the operation. Path parameters are shell variables, such as `$ID`."""
     follows = "L" if route.status == HTTPStatus.TEMPORARY_REDIRECT else ""
     shows_at_once = "N" if route.is_stream else ""
     parts = [f"curl -sS{follows}{shows_at_once} "]
@@ -45,7 +45,7 @@ def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
 
 
 def body_of(route: Route, schemas: Schemas) -> Any:
-    """A JSON body that works as it is: the route's own, or the members that are required or have examples.
+    """Return a valid JSON body: the route's own example, or one of all members that are required or have examples.
 
     None if the operation takes no JSON.
     """
@@ -57,13 +57,16 @@ def body_of(route: Route, schemas: Schemas) -> Any:
 
 
 def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
-    """An answer to the operation: all members of its type, overlaid with what the route shows. `base` begins URLs."""
+    """Return an answer to the operation: all members of its type, overridden by `route.shows`.
+
+    `base`: the public URL with which example URLs begin.
+    """
     whole = schemas.whole(schemas.use(route.answers))
     return _laid_over(_object(whole, schemas, base, set(whole["properties"])), route.shows or {})
 
 
 def example_of(kind: type[msgspec.Struct], schemas: Schemas, base: str) -> Any:
-    """A value of the type with all its members."""
+    """Return a value of the type with all its members, down to nested objects."""
     return _filled(schemas.use(kind), schemas, base)
 
 
@@ -75,7 +78,10 @@ def _filled(schema: Schema, schemas: Schemas, base: str) -> Any:
 
 
 def _laid_over(value: Any, shown: Any) -> Any:
-    """`shown` in place of `value`. The members of objects are merged, and UNSET leaves one out."""
+    """Override `value` with `shown`. Objects are merged member by member; a member that is UNSET in `shown` is removed.
+
+    Each element of a list in `shown` overrides the first element of the list in `value`.
+    """
     if isinstance(value, dict) and isinstance(shown, dict):
         below, above = cast("dict[str, Any]", value), cast("dict[str, Any]", shown)
         merged = {name: _laid_over(below.get(name), above[name]) for name in above}
@@ -87,13 +93,13 @@ def _laid_over(value: Any, shown: Any) -> Any:
 
 
 def _given(schema: Schema) -> list[Any]:
-    """The examples of a member: of its schema, or of the variants beside null."""
+    """Return the examples of a member, from its schema and the variants in `anyOf`."""
     variants: list[Schema] = [schema, *schema.get("anyOf", [])]
     return [example for one in variants for example in one.get("examples", [])]
 
 
 def _object(schema: Schema, schemas: Schemas, base: str, shown: set[str]) -> Any:
-    """The required members of an object, and those `shown`; for a schema that takes any JSON, an object."""
+    """Return an object with its required members and those in `shown`; `{"any": "JSON"}` if any JSON is allowed."""
     if "properties" not in schema:
         return {} if "type" in schema else {"any": "JSON"}
     wanted = shown.union(schema.get("required", []))

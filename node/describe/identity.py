@@ -1,4 +1,4 @@
-"""Two documents about the node: its identity with its public key, and the index of what it can do (SPEC 4.8)."""
+"""Two documents about the node: its identity with its public key, and the index of its capabilities (SPEC 4.8)."""
 
 from typing import Annotated, Literal
 
@@ -20,28 +20,28 @@ CACHE = (b"cache-control", b"public, max-age=300")
 
 
 class NodeIdentity(msgspec.Struct):
-    """Who the node is, and the key that its callbacks are signed with, in three notations."""
+    """The node's identity, and the public key of its callback signatures in three notations."""
 
     node_id: Annotated[str, Meta(examples=["relay-node"])]
     version: Annotated[str, Meta(examples=[VERSION])]
     base_url: str
     webhook_public_key: Annotated[str, Meta(examples=["whpk_JrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs="])]
-    """That of Standard Webhooks."""
+    """The public key in the notation of Standard Webhooks."""
     did: Annotated[str, Meta(examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"])]
     jwk: Annotated[dict[str, str], Meta(examples=[EXAMPLE_JWK])]
     signature_tag: Annotated[str, Meta(examples=[TAG])]
-    """The `tag` that signatures of requests to this node may have."""
+    """The `tag` parameter that signatures of requests to this node may have."""
 
 
 class Window(msgspec.Struct):
-    """So many requests in so many seconds."""
+    """A rate limit: `count` requests in `seconds` seconds."""
 
     count: Annotated[int, Meta(examples=[10])]
     seconds: Annotated[int, Meta(examples=[60])]
 
 
 class CapabilityIndex(msgspec.Struct):
-    """What the node can do, how much of it, and where it is described."""
+    """The node's capabilities, its rate limits, and links to its documents and endpoints."""
 
     name: Annotated[str, Meta(examples=["Relay node"])]
     node_id: Annotated[str, Meta(examples=["relay-node"])]
@@ -52,14 +52,14 @@ class CapabilityIndex(msgspec.Struct):
     language: Literal["en-US"]
     capabilities: Capabilities
     limits: Annotated[dict[str, Window], Meta(examples=[{"relay": {"count": 10, "seconds": 60}}])]
-    """By class, those that are set."""
+    """Rate limits by class. A limit that is switched off is left out."""
     webhook_public_key: Annotated[str, Meta(examples=["whpk_JrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs="])]
     documents: Annotated[dict[str, str], Meta(examples=[{"llms": "https://node.example/llms.txt"}])]
     endpoints: Annotated[dict[str, str], Meta(examples=[{"relay": "https://node.example/api/v1/relay"}])]
 
 
 class IdentityApi:
-    """The two documents."""
+    """The handlers of the two documents."""
 
     def __init__(self, current: CurrentSettings) -> None:
         """Raises ConfigError if the signing key cannot be read."""
@@ -76,7 +76,7 @@ class IdentityApi:
         return Response(200, self._index(), (JSON_TYPE, CACHE))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.8; the key is that of callbacks (DESIGN 8)."""
+        """Return the routes of SPEC 4.8. The key is that of callback signatures (DESIGN 8)."""
         return routes_of(
             "utility",
             ("GET", "/.well-known/relay-node.json", self.get_node),
@@ -85,7 +85,7 @@ class IdentityApi:
 
 
 def card_extensions(settings: Settings) -> list[dict[str, object]]:
-    """The extensions of the A2A agent card: the key that signs callbacks."""
+    """Return the extensions of the A2A agent card: the public key of callback signatures."""
     public = webhook_key(settings).public
     return [
         {

@@ -1,7 +1,7 @@
-"""What follows from a route for every description of its operation: its errors, its limit in words, the types it names.
+"""Facts that all descriptions of an operation derive from its route: its errors, its limit in words, its types.
 
-A `Route` says what is particular to its operation; the errors that follow from taking a body or using the store are
-here. `node.describe.openapi` and `node.describe.operations` write all of it down.
+A `Route` lists only the errors that are particular to its operation. This module adds those that follow from taking a
+body or using the store. `node.describe.openapi` and `node.describe.operations` write the descriptions.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from node.web.errors import CATALOGUE, Entry
 from node.web.route import Route
 
 STATIC_TAGS = frozenset({"discovery"})
-"""Operations that need no store and cannot fail."""
+"""Tags of operations that need no store and cannot fail."""
 
 IDEMPOTENCY = "idempotency.conflict"
 SIGNATURE = "signature.invalid"
-"""An operation that lists one of these codes takes the headers that the error is about."""
+"""A route that lists IDEMPOTENCY or SIGNATURE takes the headers that the error is about."""
 
 BODY_CODES = (
     "body.incomplete",
@@ -31,15 +31,16 @@ BODY_CODES = (
     "request.invalid",
 )
 OVERLOADED = "node.overloaded"
-"""The error that any operation can answer with before it has begun."""
+"""The error with which any operation can be refused before it begins."""
 
 REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput", "limit.waiting")
-"""Why a client or a web page is refused whatever it asks for, except for the health of the node (HEALTH)."""
+"""Errors with which a client or web page is refused whatever it requests, except the node's health (HEALTH)."""
 
 KEEPING_NOTHING = frozenset({"", "lease", "search", "stream", "mcp"})
-"""Limits of operations of which the node keeps nothing, by their class."""
+"""Limit classes of operations that store nothing."""
 FINISHING = frozenset(kind for kind, cost in COSTS.items() if cost.alarm is Alarm.NEVER)
-"""Limits of operations that finish something, which no lack of room refuses; each has the name of a kind."""
+"""Limit classes of operations that finish something and are never refused for lack of room. Each is also a kind of
+cost."""
 ROOM_CODES = ("memory.low", "disk.low", "node.full")
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
@@ -47,12 +48,12 @@ INVALID = Entry(422, "The request does not have the shape described; detail list
 
 
 def described(routes: Iterable[Route]) -> list[Route]:
-    """The routes that the documents describe."""
+    """Return the routes that the documents describe: all that are not hidden."""
     return [route for route in routes if not route.hidden]
 
 
 def types_of(routes: Iterable[Route]) -> list[Any]:
-    """The types of all bodies and answers, in the order of the routes."""
+    """Return the types of all bodies, answers and callbacks, in the order of the routes."""
     named = (
         kind
         for route in routes
@@ -63,27 +64,27 @@ def types_of(routes: Iterable[Route]) -> list[Any]:
 
 
 def bodies_of(routes: Iterable[Route]) -> list[Any]:
-    """The types of request bodies that are ours."""
+    """Return the types of request bodies that the node itself defines."""
     return list(dict.fromkeys(route.body for route in routes if route.body not in (None, object)))
 
 
 def takes_json(route: Route) -> bool:
-    """Whether the operation takes a JSON body, of a type of ours or of another specification."""
+    """Return whether the operation takes a JSON body, of the node's own types or of another specification."""
     return route.body is not None or route.example is not None
 
 
 def takes_key(route: Route) -> bool:
-    """Whether the operation takes an Idempotency-Key."""
+    """Return whether the operation takes an Idempotency-Key."""
     return IDEMPOTENCY in route.errors or any(name == "Idempotency-Key" for name, _ in route.headers)
 
 
 def own_codes(route: Route) -> list[str]:
-    """The error codes that are particular to the operation, and that of its limit."""
+    """Return the error codes that are particular to the operation, and that of its limit if it has one."""
     return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
 
 
 def codes_of(route: Route) -> list[str]:
-    """Every error code that the operation can answer with: its own, and those that follow from what it takes."""
+    """Return every error code with which the operation can answer: its own, and those that follow from its route."""
     codes = own_codes(route)
     if takes_json(route) or route.text_body:
         codes += BODY_CODES
@@ -104,13 +105,13 @@ def codes_of(route: Route) -> list[str]:
 
 
 def entry_of(code: str) -> Entry:
-    """The catalogue's entry, with its placeholders written `<name>`."""
+    """Return the catalogue entry of a code, with placeholders written as `<name>`."""
     entry = INVALID if code == "request.invalid" else CATALOGUE[code]
     return Entry(entry.status, PARAMETER.sub(r"<\1>", entry.sentence))
 
 
 def limit_within(kind: str) -> str:
-    """What a limit counts by in addition to the client address (DESIGN 4), or of an operation's calls, if not all."""
+    """Return what follows "per client address" in a limit's description: its scope (DESIGN 4) or what it counts."""
     return {
         "reply": " and thread",
         "line": " and session",
@@ -120,5 +121,5 @@ def limit_within(kind: str) -> str:
 
 
 def limit_text(limit: Limit) -> str:
-    """`10 in 60 s`."""
+    """Format a limit, such as `10 in 60 s`; `none` if it is switched off."""
     return f"{limit.count} in {limit.seconds} s" if limit.count else "none"

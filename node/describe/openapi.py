@@ -1,7 +1,7 @@
-"""The OpenAPI document (3.0.3, SPEC 9.5), made from the route tables that the router uses.
+"""Generates the OpenAPI document (3.0.3, SPEC 9.5) from the route tables that the router uses.
 
-The headers of limits, idempotency and signatures, which operations share, are added here, and the errors that follow
-from what a route takes (`node.describe.implied`).
+Adds the headers of limits, idempotency and signatures, which operations share, and the errors that follow from a route
+(`node.describe.implied`).
 """
 
 import inspect
@@ -45,30 +45,30 @@ from node.web.route import OtherAnswer, Route
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 EVERYWHERE = ("X-Request-Id", "X-Ignored-Fields")
-"""Headers that any answer may have: any query may have a parameter that the operation ignores."""
+"""Headers that any answer may have. X-Ignored-Fields is one, since any query may have parameters that are ignored."""
 RATE_HEADERS = ("RateLimit", "RateLimit-Policy")
 UTF8_TEXT = "text/plain; charset=utf-8"
 _PAGE = "text/html"
 _TEXT = {"type": "string"}
 _BYTES = {"type": "string", "format": "binary"}
-"""A body that is sent as it is, so that generated clients do not write it as a JSON string."""
+"""Schema of a raw body. With it, generated clients do not encode the body as a JSON string."""
 _EMPTY = {"type": "string", "maxLength": 0}
 
 
 class Error(msgspec.Struct):
-    """Every error but 422."""
+    """The body of every error except 422."""
 
     error: str
 
 
 class ValidationError(msgspec.Struct):
-    """422: the fields that are wrong."""
+    """The body of a 422: the invalid fields."""
 
     detail: list[Issue]
 
 
 def document(routes: Iterable[Route], limits: Limits, base_url: str) -> dict[str, Any]:
-    """The OpenAPI document of the routes."""
+    """Return the OpenAPI document of the routes that are not hidden."""
     return _Builder(described(routes), limits, base_url).document()
 
 
@@ -94,7 +94,7 @@ class _Builder:
                 "No account, no key. Text is plain English (en-US). Read llms-full.txt for the rules in prose.",
             },
             "servers": [{"url": self._base_url}],
-            "security": [],  # no operation needs a credential unless it names one
+            "security": [],  # the default for operations that name no credential
             "externalDocs": {"url": f"{self._base_url}/llms-full.txt"},
             "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in self._routes)],
             "paths": paths,
@@ -121,7 +121,7 @@ class _Builder:
         if content := self._request(route):
             operation["requestBody"] = {"required": self._needs_body(route), "content": content}
         if any(name == AUTHORIZATION for name, _ in route.headers):
-            operation["security"] = [{"bearer": []}, {}]  # or none: a signature may serve instead
+            operation["security"] = [{"bearer": []}, {}]  # {}: none, since a signature may replace the token
         operation["responses"] = {str(route.status): self._success(route), **self._failures(route)}
         if route.callbacks:
             operation["callbacks"] = {kind.__name__: self._callback(kind) for kind in route.callbacks}
@@ -129,7 +129,7 @@ class _Builder:
 
     def _id_of(self, route: Route) -> str:
         name = f"{route.tag}_{getattr(route.handler, '__name__', '')}"
-        if name in self._ids or name.endswith("_"):  # the same handler at a second path, or a partial
+        if name in self._ids or name.endswith("_"):  # a handler with two paths, or a partial
             name = _NOT_WORD.sub("_", f"{route.method} {route.path}".lower()).strip("_")
         self._ids.add(name)
         return name
@@ -144,7 +144,7 @@ class _Builder:
         found += [
             {"name": name, "in": "header", "description": meaning, "schema": _header_schema(name)}
             for name, meaning in route.headers
-            if name != AUTHORIZATION  # OpenAPI ignores it as a parameter: it is a security scheme
+            if name != AUTHORIZATION  # OpenAPI ignores it as a parameter; it is described as a security scheme
         ]
         found += [
             {
@@ -167,7 +167,7 @@ class _Builder:
     def _request(self, route: Route) -> dict[str, Any]:
         content: dict[str, Any] = {}
         if (example := body_of(route, self._schemas)) is not None:
-            # A body without a type of ours is described by another specification.
+            # A body without a type is defined by another specification.
             schema = {"type": "object"} if route.body is None else openapi_30(self._schemas.use(route.body))
             content["application/json"] = {"schema": schema, "example": example}
         if route.text_body:
@@ -177,7 +177,7 @@ class _Builder:
         return content
 
     def _callback(self, kind: type[msgspec.Struct]) -> Schema:
-        """What is sent to the callback_url of a request (OpenAPI 3.0.3 §4.8.18)."""
+        """Return the Callback Object for the POST to the callback_url of a request (OpenAPI 3.0.3 §4.8.18)."""
         content = {
             "schema": openapi_30(self._schemas.use(kind)),
             "example": example_of(kind, self._schemas, self._base_url),
@@ -213,7 +213,7 @@ class _Builder:
         return response
 
     def _add(self, content: dict[str, Any], other: OtherAnswer) -> None:
-        """Add another answer to those of the same status."""
+        """Add another answer to `content`, which has the answers of the same status."""
         schema = _EMPTY if other.answers is None else openapi_30(self._schemas.use(other.answers))
         first = content.get(other.media_type)
         if first is None:
@@ -222,7 +222,7 @@ class _Builder:
             first["schema"] = {"anyOf": [first["schema"], schema]}
 
     def _failures(self, route: Route) -> dict[str, Schema]:
-        """The responses with a status other than the main one: errors, and what the route adds."""
+        """Return the responses with any status but the main one: errors, 304, and other answers of the route."""
         if route.media_type == _PAGE:
             meaning = "An error, as a page; in JSON if this client is refused, whatever it asks for."
             failures = {"default": _fault(meaning, _PAGE, _TEXT)}
@@ -254,9 +254,9 @@ class _Builder:
         return failures
 
     def _failure(self, status: int, codes: list[str], *, is_counted: bool) -> Schema:
-        """A reference to the response with that status and those codes, which operations share.
+        """Return a reference to the response with that status and those codes, which operations share.
 
-        `is_counted`: whether such requests count against a limit, so that the answer may say what is left of it.
+        `is_counted`: whether requests count against a limit, so that the answer may have RateLimit headers.
         """
         name = f"{status}-" + "-".join(sorted(codes)) + ("-counted" if is_counted else "")
         if name not in self._responses:
@@ -275,7 +275,7 @@ class _Builder:
 
 
 def _success_headers(route: Route) -> list[str]:
-    """The headers of every answer that is no error."""
+    """Return the headers of every answer that is not an error."""
     headers = [*EVERYWHERE]
     headers += RATE_HEADERS if route.limit else []
     headers += ["ETag"] if route.has_etag else []
@@ -284,7 +284,7 @@ def _success_headers(route: Route) -> list[str]:
 
 
 def _fault(meaning: str, media_type: str, schema: Schema, *headers: str) -> Schema:
-    """The response of an operation whose errors have a form of their own, whatever their status."""
+    """Return the response for all errors of an operation whose errors have their own format."""
     return {
         "description": meaning,
         "headers": _headers([*EVERYWHERE, "X-Error-Code", "Link", "Retry-After", *headers]),
@@ -297,7 +297,7 @@ def _headers(names: Iterable[str]) -> dict[str, Schema]:
 
 
 def _header_schema(name: str) -> Schema:
-    """The schema of a header; a shared one may have a meaning of its own in an operation, but not another schema."""
+    """Return the schema of a header. An operation may describe a shared header anew, but cannot change its schema."""
     return PARAMETERS[name]["schema"] if name in PARAMETERS else {"type": "string"}
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema as OpenAPI 3.0.3 has it."""
+"""Converts JSON Schema to the dialect of OpenAPI 3.0.3."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -6,20 +6,20 @@ from typing import Any, cast
 from node.web.json_schema import Schema
 
 COMPONENTS = "#/components/schemas/"
-"""Where its references lead."""
+"""Prefix of references to component schemas."""
 
 _NAMED = ("properties", "$defs")
-"""Members whose own members are named by us, not keywords of JSON Schema."""
+"""Keywords whose members have names of the node's own, not keywords of JSON Schema."""
 
 NULL = {"enum": [None]}
-"""Null alone, in OpenAPI 3.0.3: what has no type may be null."""
+"""Schema of null alone. In OpenAPI 3.0.3, a schema without a type allows null."""
 
 
 def openapi_30(schema: Any) -> Any:
-    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3.
+    """Convert a JSON Schema (2020-12) value to a Schema Object of OpenAPI 3.0.3.
 
-    OpenAPI 3.0.3 knows neither null, const nor examples. A default of null only says that the member may be absent, so
-    it is left out.
+    OpenAPI 3.0.3 has no null type, no const and no examples. A default of null only says that the member may be absent,
+    so it is dropped.
     """
     if isinstance(schema, list):
         return [openapi_30(member) for member in cast("list[Any]", schema)]
@@ -34,13 +34,13 @@ def openapi_30(schema: Any) -> Any:
     if variants:
         kept = [variant for variant in variants if variant != {"type": "null"}]
         if len(kept) > 1 or "$ref" in kept[0]:
-            # `nullable` adds null to the type beside it only (§4.7.24.1), so here null is a variant of its own.
+            # `nullable` only extends the `type` beside it (§4.7.24.1), so here null becomes a variant of its own.
             mapped["anyOf"] = [*kept, *([NULL] if len(kept) < len(variants) else [])]
         else:
             mapped |= kept[0] | {"nullable": True}
             if "enum" in mapped and None not in mapped["enum"]:
                 mapped["enum"] = [*mapped["enum"], None]
-    if mapped.get("required") == []:  # 3.0 requires at least one
+    if mapped.get("required") == []:  # OpenAPI 3.0 requires at least one name
         del mapped["required"]
     if "const" in mapped:
         mapped["enum"] = [mapped.pop("const")]
@@ -54,9 +54,10 @@ def openapi_30(schema: Any) -> Any:
 
 
 def _type_enumeration(enumeration: Schema) -> None:
-    """Add `type`, unless null is among the values: without a type, OpenAPI 3.0.3 allows null by itself.
+    """Set the `type` of an enumeration, unless null is among its values.
 
-    With a type it would need `nullable` as well, and client generators make additional types of that.
+    Without a type, OpenAPI 3.0.3 allows null. With one, `nullable` would be needed as well, for which client generators
+    make additional types.
     """
     enumeration.pop("nullable", None)
     enumeration.pop("type", None)

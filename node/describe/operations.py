@@ -1,6 +1,6 @@
-"""The operations as llms-full.txt and the reference pages describe them, made from the route tables.
+"""The operations as llms-full.txt and the reference pages describe them, generated from the route tables.
 
-`node.describe.openapi` makes the OpenAPI document from the same tables.
+`node.describe.openapi` generates the OpenAPI document from the same tables.
 """
 
 import inspect
@@ -32,7 +32,7 @@ TITLES = {
     "discovery": "Descriptions",
     "pages": "Pages",
 }
-"""The groups of operations by tag, in the order in which they are shown."""
+"""Titles of the groups of operations by tag, in display order."""
 
 ANY = "any JSON"
 
@@ -47,35 +47,35 @@ class DocumentedField(msgspec.Struct, frozen=True):
 
 
 class DocumentedOperation(msgspec.Struct, frozen=True):
-    """One operation: its route, and what the documents show in addition."""
+    """One operation: its route, and what the documents add."""
 
     route: Route
     limit: str
     within: str
-    """What the limit counts by in addition to the client address, or of the operation's calls."""
+    """See `limit_within`."""
     curl: list[str]
-    """The parts of a command, to be joined on one line or several."""
+    """The parts of a curl command, to be joined on one line or on several."""
     answer: str | None
     errors: list[tuple[int, str]]
     fields: list[DocumentedField]
     parameters: list[DocumentedField]
     headers: list[DocumentedField]
-    """Those with a meaning of their own in this operation."""
+    """The headers that this operation requires, or that have a meaning of their own in it."""
     is_idempotent: bool
     can_be_signed: bool
     same_as: str | None
-    """Method and path of an operation with the same handler, described before."""
+    """Method and path of an earlier operation with the same handler; None if there is none."""
 
     @property
     def outcomes(self) -> list[tuple[int, str]]:
-        """What its statuses mean, except for a success that means only that it was done."""
+        """The meanings of its statuses. A success that means no more than "done" is left out."""
         also = [(other.status, other.meaning) for other in self.route.also if other.status and other.meaning]
         success = self.route.success
         return [(self.route.status, success), *also] if success != DONE else also
 
     @property
     def anchor(self) -> str:
-        """The id of its section on a page."""
+        """The HTML id of its section."""
         return f"{self.route.method}-{self.route.path}".lower().replace("/", "-").replace("{", "").replace("}", "")
 
 
@@ -85,11 +85,11 @@ class DocumentedCallback(msgspec.Struct, frozen=True):
     types: str
     meaning: str
     data: list[DocumentedField]
-    """The members of its `data`."""
+    """The members of the callback's `data`."""
 
 
 class DocumentedGroup(msgspec.Struct, frozen=True):
-    """The operations of one capability."""
+    """The operations with one tag."""
 
     tag: str
     title: str
@@ -97,7 +97,7 @@ class DocumentedGroup(msgspec.Struct, frozen=True):
 
 
 def groups(routes: Sequence[Route], settings: Settings) -> list[DocumentedGroup]:
-    """The operations by capability."""
+    """Return the operations, grouped by tag."""
     schemas = Schemas(types_of(routes))
     first: dict[tuple[str, Any], str] = {}
     for route in routes:
@@ -117,25 +117,25 @@ def groups(routes: Sequence[Route], settings: Settings) -> list[DocumentedGroup]
 
 
 def tags_of(routes: Sequence[Route]) -> list[str]:
-    """The tags that have operations, in the order in which they are shown."""
+    """Return the tags that have operations, in display order."""
     shown = list(TITLES)
-    return sorted({route.tag for route in routes}, key=shown.index)  # a tag without a title is a bug: it ends the start
+    return sorted({route.tag for route in routes}, key=shown.index)  # a tag without a title is a bug: the start fails
 
 
 def limits(values: Limits) -> list[tuple[str, str, str]]:
-    """Every limit: its class, what it counts, and how much it allows."""
+    """Return every limit: its class, what it counts, and how much it allows."""
     hints = get_type_hints(Limits, include_extras=True)
     return [(name, hints[name].__metadata__[0].description, limit_text(getattr(values, name))) for name in hints]
 
 
 def errors() -> list[tuple[int, str, str]]:
-    """Every error that an operation can answer: its status, code and sentence."""
+    """Return every error with which an operation can answer: its status, code and sentence."""
     entries = {code: entry_of(code) for code in ("request.invalid", *CATALOGUE)}
     return sorted((entry.status, code, entry.sentence) for code, entry in entries.items())
 
 
 def callbacks(routes: Sequence[Route]) -> list[DocumentedCallback]:
-    """What may be sent to a callback_url."""
+    """Return every kind of callback that may be sent to a callback_url."""
     kinds = dict.fromkeys(kind for route in routes for kind in route.callbacks)
     return [
         DocumentedCallback(

@@ -1,6 +1,6 @@
-"""The reference for people: the operations of the route tables, one page for each capability.
+"""The API reference for people: an overview, and one page for each group of operations.
 
-The pages are rendered here rather than by an OpenAPI viewer, which needs a megabyte of script, and inline styles.
+The node renders the pages itself: an OpenAPI viewer would need a megabyte of script, and inline styles.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from node.web.route import Route
 FIVE_MINUTES = b"public, max-age=300"
 
 ALTERNATES = (("application/json", "/openapi.json"),)
-"""What the pages say, for programs."""
+"""Media type and path of the equivalent of the pages for programs."""
 
 
 def reference_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
-    """The reference of `routes`: an overview, and a page for each group of them."""
+    """Return the routes of the reference: an overview of `routes`, and a page for each group of them."""
     pages = Pages(current.now)
     made = current.derived(lambda settings: _documents(routes, settings, pages))
     return [

@@ -1,4 +1,4 @@
-"""Every setting as an operator reads it: docs/settings.md, which `relay-node config --markdown` prints."""
+"""Documents all settings for operators: docs/settings.md, which `relay-node config --markdown` prints."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ _SUBJECTS = {
     "RELAY_ADMIN_PORT": "Metrics, traces and log",
     "RELAY_LIMIT_RELAY": "Rate limits of a client address",
 }
-"""Subjects by their first setting; each goes on until the next one, in the order of `node/config/settings.py`."""
+"""Subjects by their first setting. A subject ends where the next begins, in the order of `node/config/settings.py`."""
 
 _KINDS: dict[Any, str] = {
     int: "integer",
@@ -70,7 +70,7 @@ sentence and ends with status 2 before anything is started.
 
 
 class SettingRow(msgspec.Struct, frozen=True):
-    """One setting of the page."""
+    """One row of a table on the page."""
 
     name: str
     subject: str
@@ -81,7 +81,7 @@ class SettingRow(msgspec.Struct, frozen=True):
 
 
 def table() -> list[SettingRow]:
-    """Every setting, in the order of `node/config/settings.py`."""
+    """Return every setting, in the order of `node/config/settings.py`."""
     rows: list[SettingRow] = []
     subject = ""
     for name, kind, default, meta in _fields():
@@ -92,7 +92,7 @@ def table() -> list[SettingRow]:
 
 
 def page() -> str:
-    """The settings by subject, as Markdown."""
+    """Return the settings by subject, as Markdown."""
     parts, rows = [_HEAD], table()
     for subject in dict.fromkeys(row.subject for row in rows):
         lines = [f"## {subject}", "", "| Setting | Type | Default | Unit | Meaning |", "|---|---|---|---|---|"]

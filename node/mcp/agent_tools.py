@@ -1,4 +1,4 @@
-"""The tools for the directory (NETWORK 2): an agent that has nothing but MCP finds others, and is found."""
+"""The tools for the directory (NETWORK 2), with which an agent that speaks only MCP finds others and can be found."""
 
 from node.mcp.tool import KEY, WAIT, Tool
 

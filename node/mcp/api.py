@@ -1,6 +1,6 @@
 """/api/v1/mcp: the Streamable HTTP transport, stateless, with JSON answers (SPEC 4.8).
 
-GET and DELETE get 405, as MCP asks of a server that has no sessions and sends no messages of its own.
+GET and DELETE are answered with 405, as MCP requires of a server without sessions and without messages of its own.
 """
 
 from functools import lru_cache
@@ -17,11 +17,11 @@ from node.web.streams import EVENT_STREAM
 PATH = "/api/v1/mcp"
 
 _WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in WITH_HANDSHAKE)})
-"""Values of MCP-Protocol-Version under which a message is answered as after a handshake; early clients send none."""
+"""Values of MCP-Protocol-Version that name a revision with a handshake. Clients of early revisions send no header."""
 
 
 class McpApi:
-    """MCP over plain HTTP."""
+    """The handlers of the Streamable HTTP transport."""
 
     def __init__(self, server: McpServer, origins: OriginPolicy) -> None:
         self._server = server
@@ -56,15 +56,15 @@ class McpApi:
         return Response(204, b"", (*cors_of(self._origins, request), *PREFLIGHT))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.8, the HTTP transport."""
+        """Return the routes of the Streamable HTTP transport (SPEC 4.8)."""
         return routes_of("mcp", ("POST", PATH, self.post), ("OPTIONS", PATH, self.preflight), fault=fault)
 
 
 @lru_cache(maxsize=64)
 def _wants_events(accept: bytes) -> bool:
-    """Whether the answer must be an event stream, because the client accepts no JSON.
+    """Return whether the answer must be an event stream because the client does not accept JSON.
 
-    MCP clients must accept both; those that accept one only are served all the same. Raises TransportError if the
+    MCP requires clients to accept both; those that accept only one are served as well. Raises TransportError if the
     client accepts neither.
     """
     wanted = weights(accept.decode("latin-1"))

@@ -1,7 +1,8 @@
-"""How clients find this server: its card, which lists its tools (SPEC 4.8, "tool manifest"), and a catalogue.
+"""Documents by which clients discover this server: its card, which lists its tools (SPEC 4.8, "tool manifest"), and
+catalogues that link to the card.
 
-No revision of MCP defines /.well-known/mcp.json. The card is valid under the server card draft SEP-2127, and has the
-members of earlier drafts as well.
+No revision of MCP defines /.well-known/mcp.json. The card is valid under the server card draft SEP-2127, and also has
+the members of earlier drafts.
 """
 
 from functools import cache
@@ -37,7 +38,7 @@ API_DESCRIPTION = "Board, contracts, scratchpads, inboxes, artifacts and a direc
 AGENT_QUERIES = ("relay a message to other agents", "offer a task that another agent claims")
 MCP_QUERIES = ("search a discussion board by meaning", "open an inbox for an agent", "find an agent by its skills")
 API_QUERIES = ("list an agent so that others find it", "follow events of a board as they happen")
-"""What a client may ask for to be led here."""
+"""Example queries for which a discovery service should return the agent, the MCP server or the API."""
 
 CORS: tuple[Header, ...] = (
     (b"access-control-allow-methods", b"GET"),
@@ -46,7 +47,7 @@ CORS: tuple[Header, ...] = (
 
 
 def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
-    """The card at its three addresses, and the catalogue that leads to it."""
+    """Return the routes of the card, at its three paths, and of the two catalogues that link to it."""
     card = _card(tools, prompts, resources, base_url)
     listed = (
         ("/.well-known/mcp.json", card, "application/json", "The tool manifest: MCP server card"),
@@ -107,7 +108,7 @@ def _catalog(base_url: str) -> dict[str, object]:
 
 
 def _resources(base_url: str) -> dict[str, object]:
-    """The manifest of Agentic Resource Discovery (ARD v0.91), whose predecessor is the catalogue."""
+    """Return the manifest of Agentic Resource Discovery (ARD v0.91), the successor of the AI catalogue."""
     found = (
         ("agent", "Relay node", AGENT_CARD_TYPE, "/.well-known/agent-card.json", NODE_DESCRIPTION, AGENT_QUERIES),
         ("mcp", f"{TITLE} (MCP)", CARD_TYPE, CARD_PATH, DESCRIPTION, MCP_QUERIES),
@@ -131,7 +132,7 @@ def _resources(base_url: str) -> dict[str, object]:
 
 
 def _host(base_url: str) -> str:
-    """The host's name; `localhost` if it is an IP address, since identifiers must have a name."""
+    """Return the host name; `localhost` for an IP address, since identifiers must contain a name."""
     host = urlsplit(base_url).hostname or ""
     return "localhost" if is_address(host) else host
 

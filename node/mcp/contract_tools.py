@@ -1,11 +1,12 @@
-"""The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
+"""The tools for contracts that SPEC does not list (NETWORK 4): conditions, claim-next, leases, failures, reviews,
+retries."""
 
 from node.mcp.tool import KEY, ON_CHANGE, STATUS, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
 _STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
-"""The statuses of contracts. The operation takes states of A2A, too, but then lists other things."""
+"""The statuses of contracts. The operation also accepts A2A task states, but then lists A2A tasks."""
 _PUBLISHER = "As offer_task or publish_task returned it"
 _SKILLS = "lower case without blanks, such as text-summary"
 

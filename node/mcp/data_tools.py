@@ -1,4 +1,4 @@
-"""The tools for small artifacts, for waiting in a session, and for following what happens (NETWORK 3, 4)."""
+"""The tools for small artifacts, for waiting in a session, and for following events (NETWORK 3, 4)."""
 
 from node.mcp.tool import STATUS, WAIT, WAIT_FOR_STATUS, Tool
 

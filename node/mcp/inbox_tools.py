@@ -1,4 +1,4 @@
-"""The tools for inboxes (NETWORK 1): an agent that has nothing but MCP has an address, and can write to others."""
+"""The tools for inboxes (NETWORK 1), with which an agent that speaks only MCP gets an address and writes to others."""
 
 from node.mcp.tool import KEY, STATUS, WAIT, Tool
 

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as MCP uses it: requests are read, replies written. Knows no MCP method and no HTTP."""
+"""JSON-RPC 2.0 as MCP uses it: decodes messages and encodes replies. Independent of MCP methods and of HTTP."""
 
 from typing import Literal, TypeVar
 
@@ -17,12 +17,12 @@ RESOURCE_NOT_FOUND = -32002
 HEADER_MISMATCH = -32020
 VERSION_NOT_SERVED = -32022
 LIMIT_EXCEEDED = -32005
-"""The code of other JSON-RPC services (EIP-1474); MCP defines none."""
+"""The code that other JSON-RPC services use (EIP-1474). MCP defines none."""
 TOO_LARGE = -32006
-"""Ours: the answer is longer than its transport carries (`node.mcp.answer_budget`)."""
+"""The node's own code: the answer exceeds the budget of its POST (`node.mcp.answer_budget`)."""
 
 MAX_ID_BYTES = 1000
-"""Bytes of an id as JSON. Every answer repeats it, so it bounds how short an error can be."""
+"""Maximum size of an id, in bytes of JSON. Every answer repeats the id, so this bounds the size of errors."""
 
 NO_MESSAGE = (
     'Invalid Request: a message has "jsonrpc": "2.0" and a method, and its id, if it has one, is a string or an integer'
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class RpcError(Exception):
-    """The JSON-RPC error that a request ends in."""
+    """A failure of a request, which becomes a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class RpcRequest(msgspec.Struct, gc=False):
 
     jsonrpc: Literal["2.0"]
     id: int | str | UnsetType = UNSET
-    """Never null (MCP base protocol), and no fraction."""
+    """Never null (MCP base protocol), and never a fraction."""
     method: str | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
@@ -53,25 +53,25 @@ class RpcRequest(msgspec.Struct, gc=False):
 
     @property
     def request_id(self) -> int | str | None:
-        """Its id if it is a request, which is answered; None of a notification or a response."""
+        """The id of a request. None for a notification or a response, which are not answered."""
         return None if isinstance(self.id, UnsetType) or self.method is UNSET else self.id
 
 
 EMPTY = Raw(b"{}")
 BRACE, NULL = b"{n"
-"""First bytes of an object and of null. One is enough: the decoder has checked the rest."""
+"""First byte of an object and of null. Comparing it suffices, because the decoder has checked the rest."""
 
 _message = msgspec.json.Decoder(RpcRequest)
 _members = msgspec.json.Decoder(list[Raw])
 
 
 def is_batch(body: bytes) -> bool:
-    """Whether the body is a batch of messages, if it is JSON."""
+    """Return whether the body, if it is valid JSON, is a batch of messages."""
     return body.lstrip(b" \t\r\n").startswith(b"[")
 
 
 def split(body: bytes) -> list[Raw]:
-    """The members of a batch. Raises RpcError."""
+    """Return the members of a batch, undecoded. Raises RpcError."""
     try:
         return _members.decode(_text(body))
     except ValueError:
@@ -79,12 +79,12 @@ def split(body: bytes) -> list[Raw]:
 
 
 def read(body: bytes) -> RpcRequest:
-    """One message. Raises RpcError if it is not JSON, or not a JSON-RPC message."""
+    """Decode one message. Raises RpcError if the body is not JSON, or not a JSON-RPC message."""
     return read_member(_text(body))
 
 
 def read_member(text: str | Raw) -> RpcRequest:
-    """One message, whose encoding and depth were looked at before, with those of its batch. Raises RpcError."""
+    """Decode one message after `_text` has checked the whole body. Raises RpcError."""
     try:
         message = _message.decode(text)
     except msgspec.ValidationError:
@@ -99,7 +99,7 @@ def read_member(text: str | Raw) -> RpcRequest:
 
 
 def object_of(raw: Raw | UnsetType, name: str) -> Raw:
-    """`raw` if it is an object; absent and null count as an empty one. Raises RpcError."""
+    """Return `raw` if it is an object, an empty object if it is absent or null. Raises RpcError for anything else."""
     if isinstance(raw, UnsetType):
         return EMPTY
     first = memoryview(raw)[0]
@@ -111,7 +111,7 @@ def object_of(raw: Raw | UnsetType, name: str) -> Raw:
 
 
 def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
-    """The params of a method. Raises RpcError."""
+    """Decode the params of a method. Raises RpcError."""
     try:
         return decoder.decode(params)
     except msgspec.ValidationError as error:
@@ -119,8 +119,10 @@ def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
 
 
 def _text(body: bytes) -> str:
-    """The body as text. Raises RpcError for one that is nested too deep, has too many parts or is not UTF-8: typed
-    decoding alone would skip the bytes of unknown members."""
+    """Return the body as text. Raises RpcError if it is nested too deeply, has too many values or is not UTF-8.
+
+    A typed decoder does not check that: it skips the bytes of unknown members.
+    """
     try:
         check_cost(body, object)
         return body.decode()
@@ -131,17 +133,17 @@ def _text(body: bytes) -> str:
 
 
 def members_of(content: dict[str, object]) -> bytes:
-    """A JSON object without its braces, as results are kept: revision 2026-07-28 adds members of its own."""
+    """Encode a JSON object without its braces, the form in which results are kept: revision 2026-07-28 adds members."""
     return msgspec.json.encode(content)[1:-1]
 
 
 def reply(request_id: int | str, members: bytes) -> bytes:
-    """The response whose result has these members."""
+    """Return the response whose result has these members."""
     return b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (msgspec.json.encode(request_id), members)
 
 
 def error_reply(request_id: int | str | None, error: RpcError) -> bytes:
-    """The response with an error; the id is null where none could be read."""
+    """Return the response with an error. The id is null if none could be decoded."""
     content: dict[str, object] = {"code": error.code, "message": str(error)}
     if error.data is not None:
         content["data"] = error.data

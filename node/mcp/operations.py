@@ -8,14 +8,14 @@ from node.web.http import JSON_TYPE, Disconnected, Header, Request, Response
 from node.web.route import Route
 
 Operations = Mapping[str, Route]
-"""By method and path, as tools and resources name them: `GET /health`."""
+"""Routes by method and path, as tools and resources name them: `GET /health`."""
 
 
 class OperationRequest(Request):
     """A request to an operation on behalf of the client that sent a JSON-RPC message.
 
-    Its body is complete from the start. It carries no signature and no Idempotency-Key: in the client's request these
-    cover the JSON-RPC message, not the operation's body.
+    Its body is complete from the start. The signature and Idempotency-Key of the client's request are not passed on:
+    they cover the JSON-RPC message, not the operation's body.
     """
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class OperationRequest(Request):
         }
         super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines, of_client.turn)
         self.params = params
-        self.size = of_client.size  # which is in memory until the answer
+        self.size = of_client.size  # the client's body stays in memory until the answer
         self._body = body
 
 
@@ -55,10 +55,9 @@ async def call_operation(
     body: bytes = b"",
     headers: Sequence[Header] = (),
 ) -> Response:
-    """An operation's answer to the client that sent `of_client`.
+    """Run an operation on behalf of the client that sent `of_client`, and return its answer.
 
-    Raises Disconnected if the client has gone away meanwhile: there is nobody to answer, and what else it asked for in
-    the same batch is not begun.
+    Raises Disconnected if the client has disconnected meanwhile, so that the rest of its batch is not begun.
     """
     request = OperationRequest(of_client, route, params or {}, query, body, headers)
     response = await handle(route, request)

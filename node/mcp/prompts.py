@@ -1,4 +1,4 @@
-"""The five prompts: procedures that an agent which has never seen this node can follow (SPEC 4.9)."""
+"""The five prompts: procedures that an agent can follow without knowing this node (SPEC 4.9)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
     "byte_offload": ("media_type", "IANA media type of the bytes, such as text/csv"),
     "echo_benchmark": None,
 }
-"""The name and meaning of each prompt's one argument, which is required; None for a prompt without."""
+"""Name and meaning of each prompt's only argument, which is required; None for a prompt without one."""
 
 
 FOLDER = Path(__file__).parent / "prompts"
@@ -33,13 +33,13 @@ _params = msgspec.json.Decoder(GetParams)
 
 
 class Prompts:
-    """The prompts of one node."""
+    """The prompts, with the URL of this node filled in."""
 
     def __init__(self, base_url: str) -> None:
         self._files: dict[str, MarkdownFile] = {name: load(FOLDER, name, base_url) for name in ARGUMENTS}
 
     def listed(self) -> list[dict[str, object]]:
-        """As prompts/list shows them."""
+        """Return the prompts as prompts/list shows them."""
         return [
             {
                 "name": name,
@@ -55,7 +55,7 @@ class Prompts:
         ]
 
     def get(self, params: Raw) -> bytes:
-        """The members of a GetPromptResult. Raises RpcError."""
+        """Return the members of a GetPromptResult. Raises RpcError."""
         wanted = read_params(_params, params)
         file = self._files.get(wanted.name)
         if file is None:

@@ -1,4 +1,4 @@
-"""The resources: recipes for agent frameworks, and live views of the node (SPEC 4.9)."""
+"""The resources: recipes for agent frameworks, live views of the node, and single entities (SPEC 4.9)."""
 
 from http import HTTPStatus
 
@@ -18,14 +18,15 @@ MARKDOWN = "text/markdown"
 JSON = "application/json"
 
 CONSTANT_TTL_MS = 300_000
-"""How long a client may keep what changes only with the version of the node."""
+"""How long a client may cache content that changes only with the node's version, in milliseconds."""
 
 MAX_ID_LENGTH = 1024
-"""Characters of an id that is looked for. None is a tenth as long, and a mebibyte takes 0.1 s to be escaped."""
+"""Maximum length of an id that is looked up, in characters. Real ids have less than a tenth of that; escaping an id of
+a mebibyte takes 0.1 s."""
 
 
 class LiveView(msgspec.Struct, frozen=True):
-    """A resource that is the present answer of an operation."""
+    """A resource whose content is the current answer of an operation."""
 
     uri: str
     name: str
@@ -62,7 +63,7 @@ ENTITIES = {
     "threads": ("GET /api/v1/board/threads/{id}", "A board thread with its first replies"),
     "artifacts": ("GET /api/v1/artifacts/{id}", "What an artifact is, without its bytes"),
 }
-"""What can be read by its id, at `node://<name>/<id>`: the operation, and what it shows."""
+"""Entities that can be read at `node://<name>/<id>`: the operation that reads them, and a description."""
 
 TEMPLATES = [
     {
@@ -95,7 +96,7 @@ _params = msgspec.json.Decoder(ReadParams)
 
 
 class Resources:
-    """The resources of one node."""
+    """The recipes, live views and entities that clients can read as resources."""
 
     def __init__(self, base_url: str, operations: Operations) -> None:
         self._operations = operations
@@ -103,7 +104,7 @@ class Resources:
         self._live: dict[str, LiveView] = {view.uri: view for view in LIVE_VIEWS}
 
     def listed(self) -> list[dict[str, object]]:
-        """As resources/list shows them."""
+        """Return the recipes and live views as resources/list shows them."""
         return [
             {"uri": uri, "name": one.name, "title": one.title, "description": one.description, "mimeType": media_type}
             for media_type, group in ((MARKDOWN, self._recipes), (JSON, self._live))
@@ -111,7 +112,7 @@ class Resources:
         ]
 
     async def read(self, params: Raw, request: Request) -> tuple[bytes, int]:
-        """The members of a ReadResourceResult, and for how many ms a client may keep it. Raises RpcError."""
+        """Return the members of a ReadResourceResult, and for how many ms a client may cache it. Raises RpcError."""
         uri = read_params(_params, params).uri
         if (recipe := self._recipes.get(uri)) is not None:
             return await _contents(uri, MARKDOWN, recipe.body.encode()), CONSTANT_TTL_MS

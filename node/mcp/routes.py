@@ -1,4 +1,4 @@
-"""All routes of MCP, composed from the operations that its tools and resources call."""
+"""Composes the routes of MCP from the operations that its tools and resources call."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from node.web.throughput import Throughput
 
 
 class McpRoutes:
-    """The MCP view of one web process."""
+    """The MCP server of one web process: its routes and open streams."""
 
     def __init__(
         self,
@@ -51,5 +51,5 @@ class McpRoutes:
         self._streams.end()
 
     async def close(self) -> None:
-        """Wait for the calls whose answers go to event streams of other processes."""
+        """Wait for the calls whose answers go to event streams."""
         await self._calls.close()

@@ -1,6 +1,6 @@
-"""The MCP server behind both transports: it reads JSON-RPC messages and answers them.
+"""The MCP server behind both transports: decodes JSON-RPC messages and answers them.
 
-Nothing is remembered between two messages, so any process can answer any of them.
+It keeps no state between messages, so any process can answer any message.
 """
 
 import sys
@@ -44,54 +44,54 @@ from node.web.limits import Limiter
 from node.web.throughput import Throughput
 
 MAX_BATCH = 50
-"""Messages in one batch. `node.mcp.answer_budget` bounds their answers."""
+"""Most messages in one batch. `node.mcp.answer_budget` bounds the size of their answers."""
 
 LIMIT = "mcp"
 
 UNCOUNTED = frozenset({"initialize", "ping", "server/discover"})
-"""Methods that do not count against the limit: those that begin a connection, and the one that keeps it alive."""
+"""Methods that do not count against the limit: those that open a connection, and the one that keeps it alive."""
 
 CALL = "tools/call"
 
 
 class EncodedResult(msgspec.Struct, frozen=True, gc=False):
-    """A result object that is encoded already."""
+    """A result object, already encoded."""
 
     members: bytes
     """See `members_of`."""
     ttl_ms: int | None = None
-    """For how long clients may keep it; None for methods whose result has no such member."""
+    """How long clients may cache it, in milliseconds. None for methods whose results have no such member."""
     is_list: bool = False
-    """Whether its method lists something, and so takes a cursor."""
+    """Whether its method is a list method, which takes a cursor."""
 
 
 class InitializeParams(msgspec.Struct, rename="camel"):
-    """The params of initialize. The client's capabilities are not looked at: the server sends no requests."""
+    """The params of initialize. The client's capabilities are ignored, because the server sends no requests."""
 
     protocol_version: str = PREFERRED
 
 
 class ListParams(msgspec.Struct):
-    """The params of a list, which has one page only."""
+    """The params of a list method. Every list has a single page."""
 
     cursor: str | None = None
 
 
 STATELESS_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 500}
-"""HTTP status by error code in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
+"""HTTP status by error code in revision 2026-07-28; 400 for all other codes. Earlier revisions send errors with 200."""
 
 Method = Callable[[Raw, Request], Awaitable[EncodedResult]]
 Messages = RpcRequest | list[RpcRequest | RpcError]
-"""One message, or the members of a batch, each of which is answered by itself if it cannot be read."""
+"""One message, or the members of a batch. A member that cannot be decoded is an RpcError, and is answered with it."""
 Methods = dict[str, Method | EncodedResult]
-"""How each method is answered: by a function, or always with the same result."""
+"""What answers each method: a function, or a constant result."""
 
 _initialize_params = msgspec.json.Decoder(InitializeParams)
 _list_params = msgspec.json.Decoder(ListParams)
 
 
 class RpcReply(msgspec.Struct, frozen=True, gc=False):
-    """The answer to one POST; the body is empty if the POST held no request."""
+    """The answer to one POST. The body is empty if the POST had no request, only notifications or responses."""
 
     status: int
     body: bytes = b""
@@ -101,7 +101,7 @@ ACCEPTED = RpcReply(202)
 
 
 class McpServer:
-    """Answers the messages of a POST, in the form of either kind of revision."""
+    """Answers the messages of a POST, for revisions with a handshake and for the stateless revision."""
 
     def __init__(
         self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter, throughput: Throughput
@@ -124,9 +124,9 @@ class McpServer:
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
     async def answer_with_handshake(self, body: bytes, request: Request, version: bytes) -> RpcReply:
-        """Answer a message or a batch of a revision with a handshake; `version` is what the header names, if any.
+        """Answer a message or a batch of a revision with a handshake. `version` is that of the header; empty if absent.
 
-        A message that names another one is refused before it is run, and with it the batch that it is in.
+        If a message names another revision than the header, its whole POST is refused before any message is run.
         """
         message_id = None
         try:
@@ -141,9 +141,10 @@ class McpServer:
         return RpcReply(200, answer) if answer else ACCEPTED
 
     def answer(self, messages: Messages, request: Request, max_bytes: int = sys.maxsize) -> Awaitable[bytes]:
-        """The answer to a message or a batch of a revision with a handshake; empty if it holds no request.
+        """Return the answer to a message or a batch of a revision with a handshake; empty if it has no request.
 
-        `max_bytes` bounds the answers; an error in place of one that does not fit is never left out.
+        `max_bytes` bounds the total size of the answers. An answer that does not fit is replaced by an error, even if
+        the error exceeds the bound.
         """
         if isinstance(messages, RpcRequest):
             return self._answer(messages, request, AnswerBudget(max_bytes))
@@ -171,7 +172,7 @@ class McpServer:
     async def _answer_batch(
         self, messages: list[RpcRequest | RpcError], request: Request, budget: AnswerBudget
     ) -> bytes:
-        # One after the other: a client that sends a line and a poll in one batch expects the line in the poll.
+        # In sequence: a client that sends a line and polls the session in one batch expects the line in the answer.
         answers = [one for each in messages if (one := await self._answer_member(each, request, budget))]
         return b"[%b]" % b",".join(answers) if answers else b""
 
@@ -193,7 +194,7 @@ class McpServer:
         except RpcError as error:
             answer = error_reply(request_id, error)
         sent = budget.fit(request_id, answer)
-        # Counted here: an answer to a stream is not sent by the POST, and one that does not fit is not sent at all.
+        # Counted here, not with the POST's response: an answer may go to a stream, or be made but replaced by an error.
         cost, request.cost = request.cost, 0
         self._throughput.add(request.client, cost if sent is answer else cost + len(answer))
         return sent
@@ -212,23 +213,23 @@ class McpServer:
         return await method(params, request)
 
     async def _admit(self, message: RpcRequest, request: Request) -> EncodedResult | None:
-        """Count a request against the client's `mcp` limit, and let other requests go on before a large one.
+        """Count a request against the client's `mcp` limit, and let other requests run before a large one.
 
-        Over the limit, and for a client that has moved too many bytes, a tool call gets a result that says so, since a
-        model reads results; any other method raises RpcError.
+        If the client is over the limit or has moved too many bytes, a tool call gets a failed result, which a model
+        reads; any other method raises RpcError.
         """
         method = message.method
-        # Each member of a batch notes the RateLimit headers; those of the last one are sent.
+        # Each member of a batch sets the RateLimit headers anew; those of the last one are sent.
         request.answer_headers.clear()
         try:
-            if refused := self._throughput.refusal(request.client):  # by what came before in a batch, or on a stream
+            if refused := self._throughput.refusal(request.client):  # for earlier answers of the batch or to a stream
                 raise refused
             params = message.params if request.size >= LARGE_BODY else UNSET
             if isinstance(params, Raw) and (size := len(memoryview(params))) >= LARGE_BODY:
                 await request.turn.before_step(size)
             await self._limiter.count(request, LIMIT)
         except StoreUnavailable as error:
-            # Methods that call no operation need no store, so they are answered uncounted.
+            # Methods other than a tool call are answered uncounted, since most do not need the store.
             return EncodedResult(failure(response_to(request, error))) if method == CALL else None
         except Refused as refused:
             response = response_to(request, refused)
@@ -239,7 +240,7 @@ class McpServer:
         return None
 
     async def _initialize(self, params: Raw, request: Request) -> EncodedResult:
-        """The handshake: agrees to the revision that was asked for, if the node speaks it."""
+        """Answer the handshake, with the requested revision if the node speaks it, else with PREFERRED."""
         asked = read_params(_initialize_params, params).protocol_version
         return INITIALIZED[asked if asked in WITH_HANDSHAKE else PREFERRED]
 
@@ -254,7 +255,7 @@ class McpServer:
 
 
 def read_messages(body: bytes) -> Messages:
-    """What the body of a POST holds, in a revision with a handshake. Raises RpcError."""
+    """Decode the body of a POST of a revision with a handshake. Raises RpcError."""
     if not is_batch(body):
         return read(body)
     members = split(body)
@@ -267,19 +268,19 @@ def _read_member(raw: Raw) -> RpcRequest | RpcError:
     try:
         return read_member(raw)
     except RpcError as error:
-        forget_frames(error)  # one of them has the list of messages that it becomes part of
+        forget_frames(error)  # a frame refers to the list that will hold this error
         return error
 
 
 def _check_headers(messages: Messages, version: bytes) -> None:
-    """Raise RpcError if a message names another revision than its header. Unreadable members are answered later."""
+    """Raise RpcError if a message names another revision than the header. Skips members that could not be decoded."""
     for each in [messages] if isinstance(messages, RpcRequest) else messages:
         if isinstance(each, RpcRequest):
             check_header(each, version)
 
 
 def _listing(name: str, items: object) -> EncodedResult:
-    """The result of a list method, encoded once."""
+    """Return the encoded result of a list method."""
     return EncodedResult(members_of({name: items}), CONSTANT_TTL_MS, is_list=True)
 
 

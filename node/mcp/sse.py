@@ -1,7 +1,7 @@
-"""/mcp/sse and /mcp/messages: the HTTP with SSE transport of 2024-11-05, whose answers go to a stream opened before.
+"""/mcp/sse and /mcp/messages: the HTTP with SSE transport of 2024-11-05. Answers go to a stream opened beforehand.
 
-A POST may reach another process than the one that holds the stream, so the answer is published through Redis, which
-does not store it. A stream that may have missed an answer ends, and its client connects again.
+A POST may reach another process than the one that holds the stream, so answers go through Redis pub/sub, which does
+not store them. A stream that may have missed an answer ends, and its client reconnects.
 """
 
 import asyncio
@@ -43,32 +43,33 @@ PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
 
 MAX_STREAMS = 2000
-"""Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
+"""Most open streams of one process, half of the connections that it accepts. Beyond it, the answer is 503."""
 
 MAX_CLIENT_STREAMS = 250
-"""Of those, streams of one client address, and fewer when more than half of all are open (`share_of`)."""
+"""Most open streams of one client address in a process; fewer once half of MAX_STREAMS are open (`share_of`)."""
 
 MAX_SITE_STREAMS = 500
-"""And of one IPv6 /48: not SITE_SHARE times as many, which would be all."""
+"""Most open streams of one IPv6 /48 in a process. It is not SITE_SHARE times MAX_CLIENT_STREAMS, since that would be
+all streams."""
 
 PIECE_BYTES = 8 * 1024
-"""Larger events are sent in parts. A connection that does not read holds about seven of them (`streams.PIECE_BYTES`),
-and so may 500 of a site."""
+"""Size, in bytes, of the parts in which larger events are sent. A connection whose client does not read buffers about
+seven parts (see `streams.PIECE_BYTES`), and a site may have 500 such connections."""
 
 COMMENT = b": ping\n\n"
 
 
 class StreamQuery(msgspec.Struct):
-    """The query of POST /mcp/messages."""
+    """The query parameters of POST /mcp/messages."""
 
     session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")]
 
 
 class EventSender:
-    """Sends events to one client's stream, whose connection may have no room for them.
+    """Sends events to one client's stream, and waits while the connection has no room.
 
-    While it has none, further answers wait, so the stream counts for as much as may wait for it (`WaitingPlaces`):
-    those that do not read are 64 of a client and 128 of a site at most.
+    Meanwhile up to MAX_QUEUED_BYTES of further answers may be queued, so the stream takes the `WaitingPlaces` for that
+    size. At most 64 streams of a client, and 128 of a site, can therefore be blocked by clients that do not read.
     """
 
     def __init__(self, client: str, send: BodySender) -> None:
@@ -76,7 +77,7 @@ class EventSender:
         self._send = send
 
     async def __call__(self, event: bytes) -> None:
-        """Send an event. Raises TimeoutError if the client does not read, Refused if too many of its streams do not."""
+        """Send an event. Raises TimeoutError if the client does not read, Refused if too many streams are blocked."""
         for start in range(0, len(event), PIECE_BYTES):
             sending = self._send.begin(event[start : start + PIECE_BYTES])
             if sending is None:
@@ -91,7 +92,7 @@ class EventSender:
 
 
 class SseApi:
-    """MCP over server-sent events."""
+    """The handlers of the HTTP with SSE transport, and the open streams of this process."""
 
     def __init__(
         self, calls: StreamCalls, streams: StreamStore, limiter: Limiter, origins: OriginPolicy, public_url: str
@@ -158,13 +159,13 @@ class SseApi:
         return Response(202, b"Accepted", ((b"content-type", b"text/plain"), *cors))
 
     def end(self) -> None:
-        """End all streams of this process, and open no more."""
+        """End all streams of this process, and refuse new ones."""
         self._ending = True
         for listener in self._open.values():
             listener.hear(b"")
 
     async def _run(self, stream_id: str, client: str, send: BodySender) -> None:
-        if self._is_full(client):  # by streams that were opened since the request was accepted
+        if self._is_full(client):  # other streams were opened since this request was accepted
             return
         counted = ((self._streams_of, client), (self._streams_of_site, site_of(client)))
         for counter, name in counted:
@@ -172,7 +173,7 @@ class SseApi:
         try:
             with await self._streams.listen(stream_id) as listener:
                 self._open[stream_id] = listener
-                # If Redis is out of reach, or nobody reads, the stream ends, and the client connects again.
+                # If Redis cannot be reached or the client does not read, the stream ends, and the client reconnects.
                 with suppress(StoreUnavailable, TimeoutError, Refused):
                     await self._pass_on(stream_id, listener, EventSender(client, send))
         finally:
@@ -183,14 +184,14 @@ class SseApi:
                     del counter[name]
 
     def _is_full(self, client: str) -> bool:
-        """Whether no more streams are opened for that client now."""
+        """Return whether that client may not open another stream now."""
         taken, own, of_site = self._streams_of.total(), self._streams_of[client], self._streams_of_site[site_of(client)]
         part = taken / MAX_STREAMS
         is_beyond_share = own >= share_of(MAX_CLIENT_STREAMS, part) or of_site >= share_of(MAX_SITE_STREAMS, part)
         return self._ending or taken >= MAX_STREAMS or is_beyond_share
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: EventSender) -> None:
-        """Send answers and comments until the process stops, or an answer may have been lost."""
+        """Send answers and heartbeats until the process stops or an answer may have been lost."""
         await send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()))
         loop = asyncio.get_running_loop()
         due = loop.time() + HEARTBEAT_SECONDS
@@ -206,5 +207,5 @@ class SseApi:
                 due = loop.time() + HEARTBEAT_SECONDS
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.8, the event stream transport."""
+        """Return the routes of the HTTP with SSE transport (SPEC 4.8)."""
         return routes_of("mcp", ("GET", PATH, self.open), ("POST", MESSAGES, self.post), fault=fault)

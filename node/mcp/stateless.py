@@ -1,7 +1,7 @@
-"""What is particular to revision 2026-07-28: the checks of a request, and the frame of a result.
+"""The specifics of revision 2026-07-28: how requests are checked, and which members results have in addition.
 
-It has no handshake. Each request says its revision in `_meta`, and headers repeat parts of the body. Its methods are in
-`node.mcp.server`.
+This revision has no handshake. Each request names the revision in `_meta`, and headers repeat parts of the body. The
+methods are in `node.mcp.server`.
 """
 
 import base64
@@ -13,14 +13,14 @@ from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, VERSION_NOT_SERVE
 from node.mcp.versions import SERVED, SERVER_INFO, STATELESS
 
 _NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The parameter that the header Mcp-Name repeats, by method."""
+"""The parameter that the Mcp-Name header repeats, by method."""
 
 _BASE64_START, _BASE64_END = "=?base64?", "?="
-"""What encloses a header value that is not plain ASCII."""
+"""Delimiters of a base64-encoded header value, which clients use for text that is not plain ASCII."""
 
 
 class AnyObject(msgspec.Struct):
-    """An object, none of whose members is read: to make values of 90,000 of them takes 30 ms."""
+    """An object whose members are skipped undecoded: decoding 90,000 members takes 30 ms."""
 
 
 class Meta(msgspec.Struct):
@@ -31,9 +31,9 @@ class Meta(msgspec.Struct):
 
 
 class StatelessParams(msgspec.Struct):
-    """The params of any request, as far as they are checked here.
+    """The params of any request that are checked here.
 
-    What may be of any type stays as it was sent: to decode a megabyte of numbers can take seconds.
+    `name` and `uri` may have any type, so they stay undecoded: decoding a megabyte of numbers can take seconds.
     """
 
     meta: Meta = msgspec.field(name="_meta")
@@ -42,30 +42,31 @@ class StatelessParams(msgspec.Struct):
 
 
 class VersionMeta(msgspec.Struct):
-    """The `_meta` of a request that came with the header of an earlier revision."""
+    """The `_meta` of a request whose header names an earlier revision."""
 
     version: Raw | UnsetType = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=UNSET)
 
 
 class VersionParams(msgspec.Struct):
-    """Its params."""
+    """The params of a request whose header names an earlier revision."""
 
     meta: VersionMeta | None = msgspec.field(name="_meta", default=None)
 
 
 NAMES_VERSION = b"protocolVersion"
-"""Is in every message whose `_meta` names a revision, even if its JSON has the slash before this as `\\/`."""
+"""Bytes found in every message whose `_meta` names a revision, even if its JSON escapes the slash before them (`\\/`).
+"""
 
 _params = msgspec.json.Decoder(StatelessParams)
 _version_params = msgspec.json.Decoder(VersionParams)
 
 
 def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
-    """Raise RpcError unless the request is complete, agrees with its headers and is of this revision."""
+    """Raise RpcError unless the request is complete, matches its headers and is of this revision."""
     try:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
-        check_revision(headers)  # a client of another revision may lack members; what it has to be told is the revision
+        check_revision(headers)  # a request of another revision may lack members; then the revision is the error
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
@@ -77,25 +78,25 @@ def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
 
 
 def check_revision(headers: dict[bytes, bytes]) -> None:
-    """Raise RpcError unless the header names this revision: the only check of a message that gets no answer."""
+    """Raise RpcError unless the header names this revision. Nothing else is checked of a message without an answer."""
     named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
     if named != STATELESS:
         raise _not_served(named)
 
 
 def check_header(message: RpcRequest, header: bytes) -> None:
-    """Raise RpcError if a message names in its `_meta` another revision than `header`, which names an earlier one.
+    """Raise RpcError if the `_meta` of a message names another revision than `header`, that of an earlier revision.
 
-    A proxy that reads only the header would take the message for another one than it is. Revisions with a handshake
-    give the member no meaning, so a `_meta` without it is not looked at any further.
+    Otherwise a proxy that reads only the header would misjudge the message. Revisions with a handshake do not define
+    this member, so a `_meta` without it is accepted.
     """
     try:
         meta = _version_params.decode(message.params if isinstance(message.params, Raw) else b"{}").meta
-    except msgspec.ValidationError:  # params or `_meta` are no object
+    except msgspec.ValidationError:  # params or `_meta` is not an object
         return
     if meta is None or isinstance(meta.version, UnsetType):
         return
-    if bytes(meta.version) != b'"%b"' % header:  # none of these has a character that anybody would escape
+    if bytes(meta.version) != b'"%b"' % header:  # names of revisions have no characters that JSON encoders escape
         raise _mismatch(b"mcp-protocol-version")
 
 
@@ -103,9 +104,9 @@ _META = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})
 
 
 def framed(members: bytes, ttl_ms: int | None) -> bytes:
-    """The members of a result of this revision; with `ttl_ms`, clients and caches between may keep it that long.
+    """Add to a result the members that this revision requires. `ttl_ms`: how long it may be cached; None: not stated.
 
-    A result that may not be kept must not enter a cache that clients share, either.
+    A result with a TTL of 0 is marked private, so that caches shared by clients do not store it either.
     """
     scope = b"public" if ttl_ms else b"private"
     caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"%b"' % (ttl_ms, scope)

@@ -1,4 +1,4 @@
-"""Open SSE streams in Redis: which ones there are, how any process sends to one, and how its calls learn of its end."""
+"""SSE streams in Redis: which are open, how any process sends to one, and how its calls are told that it closed."""
 
 from contextlib import suppress
 from typing import cast
@@ -8,47 +8,47 @@ import msgspec
 from node.store import Listener, Store, StoreUnavailable, keys
 
 STREAM_TTL = 45
-"""Seconds until a stream whose process died counts as closed: three keep-alives."""
+"""Time after which a stream whose process died counts as closed, in seconds: three heartbeats."""
 
 CLOSED = b""
-"""The message that a stream has closed. Being empty, it wakes every listener, whatever that listens for."""
+"""The message that a stream has closed. An empty message wakes every listener, whatever its prefix."""
 
 NEVER = b"\n"
-"""A prefix that no cancellation has, for calls without an id, such as batches."""
+"""A listener's prefix for calls without an id, such as batches. No cancellation begins with it."""
 
 
 class StreamStore:
-    """A stream is open while its key exists; what is published on the channel of the same name goes to it."""
+    """The SSE streams. A stream is open while its key exists. Its answers are published on the channel of that name."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def keep(self, stream_id: str) -> None:
-        """Note that the stream is open for STREAM_TTL seconds more. Raises StoreUnavailable."""
+        """Keep the stream open for another STREAM_TTL seconds. Raises StoreUnavailable."""
         await self._store.command("SET", keys.mcp_stream(stream_id), "", "EX", STREAM_TTL)
 
     async def is_open(self, stream_id: str) -> bool:
-        """Whether the stream is open. Raises StoreUnavailable."""
+        """Return whether the stream is open. Raises StoreUnavailable."""
         return await self._store.command("EXISTS", keys.mcp_stream(stream_id)) == 1
 
     async def close(self, stream_id: str) -> None:
-        """Note that the stream is closed, and tell the calls that wait. Raises StoreUnavailable."""
+        """Close the stream, and notify its waiting calls. Raises StoreUnavailable."""
         await self._store.command("DEL", keys.mcp_stream(stream_id))
         await self._store.command("SPUBLISH", _ends(stream_id), CLOSED)
 
     async def cancel(self, stream_id: str, request_id: int | str) -> None:
-        """Tell the call of that id, in whatever process it is, that nobody waits for it. Raises StoreUnavailable."""
+        """Notify the call with that id, in any process, that its client cancelled it. Raises StoreUnavailable."""
         await self._store.command("SPUBLISH", _ends(stream_id), _cancellation(request_id))
 
     async def listen_for_end(self, stream_id: str, request_id: int | str | None) -> Listener:
-        """Listen from now on for the end of the stream, and for the cancellation of its call `request_id`, if given."""
+        """Start to listen for the end of the stream and, if given, for the cancellation of its call `request_id`."""
         own = NEVER if request_id is None else _cancellation(request_id)
         return await self._store.wakeups.listen(_ends(stream_id), own)
 
     async def until_over(self, stream_id: str, ends: Listener) -> None:
-        """Return when the stream is closed, or when the call that `ends` listens for is cancelled.
+        """Return once the stream is closed, or the call that `ends` listens for is cancelled.
 
-        While Redis is out of reach nobody knows whether it is closed, and it counts as open.
+        While Redis cannot be reached, the stream counts as open.
         """
         while True:
             with suppress(StoreUnavailable):
@@ -58,19 +58,25 @@ class StreamStore:
                 return
 
     async def listen(self, stream_id: str) -> Listener:
-        """Listen to what other processes send to the stream from now on."""
+        """Start to listen to the answers that all processes send to the stream."""
         return await self._store.wakeups.listen(keys.mcp_stream(stream_id))
 
     async def deliver(self, stream_id: str, message: bytes) -> bool:
-        """Send an answer to the stream. Returns whether any process listens for it. Raises StoreUnavailable."""
+        """Send an answer to the stream. Return whether any process listens to it. Raises StoreUnavailable."""
         return cast("int", await self._store.command("SPUBLISH", keys.mcp_stream(stream_id), message)) > 0
 
 
 def _ends(stream_id: str) -> str:
-    """The channel for the end of a stream and of its calls. Answers have another one, whose listeners are counted."""
+    """Return the channel for the end of a stream and for cancellations of its calls.
+
+    Answers have a channel of their own, since `deliver` counts its listeners.
+    """
     return f"{keys.mcp_stream(stream_id)}:closed"
 
 
 def _cancellation(request_id: int | str) -> bytes:
-    """What cancels a call: its id as JSON, so that 5 is not "5", and a line feed, so that 5 is no prefix of 51."""
+    """Return the message that cancels a call: its id as JSON and a line feed.
+
+    JSON distinguishes 5 from "5"; the line feed keeps 5 from being a prefix of 51.
+    """
     return msgspec.json.encode(request_id) + b"\n"

@@ -1,4 +1,4 @@
-"""What a tool is: a name for an operation of the node, and what its arguments mean to a model."""
+"""The definition of a tool: the operation that it calls, and descriptions of it and its arguments for a model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,34 +14,34 @@ WAIT_FOR_STATUS = "Seconds to wait, 30 at most, for another status than the one 
 
 
 class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One tool, and the operation that it calls. Each is equal to itself alone, so that caches find it."""
+    """One tool. Compared and hashed by identity, so that a tool can be the key of a cache."""
 
     name: str
     title: str
     operation: str
-    """Method and path, as in the route table."""
+    """Method and path of the operation that the tool calls, as in the route table."""
     description: str
     inputs: Mapping[str, str] = {}
-    """What each argument means; those of the operation that are not named here cannot be given.
+    """Description of each argument. Arguments of the operation that are not named here cannot be given.
 
-    Two have another place over HTTP, unless they are members of the operation's body: `idempotency_key`, which is sent
-    in Idempotency-Key, and a token, whose name ends in `_token` and which is sent in Authorization.
+    Two kinds become headers, unless they are members of the operation's body: `idempotency_key` is sent in
+    Idempotency-Key, and a token, an argument whose name ends in `_token`, is sent in Authorization.
     """
     open_inputs: bool = False
-    """Whether arguments that are not named are passed on too."""
+    """Whether arguments that are not named in `inputs` are passed on too."""
     query: Mapping[str, str] = {}
-    """Query parameters that are always sent; an argument of the same name counts instead."""
+    """Query parameters that are always sent. An argument of the same name overrides them."""
     choices: Mapping[str, Sequence[str]] = {}
-    """Values that an argument may have, where the operation knows others too."""
+    """Allowed values of arguments for which the operation allows others too."""
     empty_clears: bool = False
-    """Whether an empty argument clears a field, as null does in the operation: the schema of a tool has no null."""
+    """Whether an empty argument clears a field, as null does in the operation. The schema of a tool has no null."""
     optional_token: bool = False
-    """Whether it can also be called without its token."""
+    """Whether the tool can also be called without its token."""
     reads: bool = False
-    """Whether it changes nothing."""
+    """Whether the tool is read-only."""
     destroys: bool = False
-    """Whether it ends something that cannot be brought back."""
+    """Whether the tool ends something that cannot be restored."""
     repeatable: bool = False
-    """Whether it changes nothing more when it is called again with the same arguments."""
+    """Whether the tool is idempotent: a repeated call with the same arguments changes nothing more."""
     meets_others: bool = True
-    """Whether it shows or changes what other agents see or wrote."""
+    """Whether the tool shows content of other agents, or changes what other agents see."""

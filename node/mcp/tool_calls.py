@@ -1,7 +1,7 @@
-"""tools/call: the arguments become a request to the tool's operation, and its answer becomes the tool's result.
+"""tools/call: converts the arguments into a request to the tool's operation, and the answer into the tool's result.
 
-The operation validates the arguments. Only what HTTP has no place for is checked here: unknown names, and missing
-parameters of the path and credentials, which the operation would name in the words of HTTP.
+The operation validates the arguments. Checked here are only unknown arguments, and missing path parameters and
+credentials, about which the operation's own error would speak in terms of HTTP.
 """
 
 import base64
@@ -31,17 +31,18 @@ QUOTE = b'"'
 IDEMPOTENCY_KEY = "idempotency_key"
 
 EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
-"""Empty values as clients write them: of a text, a list, an object."""
+"""The JSON of an empty string, list and object, as clients write it."""
 
 MAX_HEAD_BYTES = 8 * 1024
-"""Bytes, as JSON, of the arguments that become path, query and headers of the operation's request. Escaped, they fit
-into what HTTP takes of these. In a query of 3 MB, parsing the escapes of a mebibyte held up the process for seconds."""
+"""Maximum size of the arguments that become path, query and headers of the operation's request, in bytes of JSON.
+Escaped, they fit into what HTTP allows. Parsing a mebibyte of arguments, a query of 3 MB with escapes, blocked the
+process for seconds."""
 
 MAX_SHARED_BYTES = 64 * 1024
-"""Bytes of the longest answer whose result is kept for other callers."""
+"""Maximum size of an answer whose result is kept for other callers, in bytes."""
 
 QUOTED_CHARACTERS = 60
-"""Characters of an unknown argument's name, or of a value that is no number, that the error repeats."""
+"""How much of an unknown argument's name, or of a value that is not a number, an error repeats, in characters."""
 
 _INTEGER = re.compile(rb"-?\d+")
 
@@ -54,7 +55,7 @@ class CallParams(msgspec.Struct, gc=False):
 
 
 class BadArguments(Exception):
-    """Arguments of which no request can be made; the message names them."""
+    """Arguments that cannot be converted into a request. The message names the argument."""
 
 
 Arguments = dict[str, Raw]
@@ -66,10 +67,10 @@ _string = msgspec.json.Decoder(str)
 
 
 class BoundTool:
-    """A tool and what the operation that it calls takes."""
+    """A tool bound to its operation: which argument becomes which part of the operation's request."""
 
     def __init__(self, tool: Tool, path: str, query: type[msgspec.Struct] | None, body: Any) -> None:
-        """`path`, `query`, `body`: those of the operation's route."""
+        """`path`, `query`, `body`: as in the operation's route."""
         self.tool = tool
         self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in path)
         taken = query.__struct_fields__ if query else ()
@@ -77,19 +78,19 @@ class BoundTool:
         in_body = {member.encode_name for member in fields(body)} if body else set[str]()
         self.in_headers = [name for name in tool.inputs if name not in in_body.union(self.in_path, self.in_query)]
         self.in_head = self.in_query.union(self.in_path, self.in_headers)
-        """Arguments that become no part of the body."""
+        """Arguments that become part of the path, query or headers, not of the body."""
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
         tokens = [name for name in self.in_headers if name != IDEMPOTENCY_KEY]
         if not all(name.endswith("_token") for name in tokens):
             raise ValueError(f"{tool.name}: {tool.operation} does not take all of {', '.join(tokens)}")
         self.token = next(iter(tokens), "")
-        """The argument that is sent as a token; empty if there is none."""
+        """Name of the argument that is sent as a token; empty if there is none."""
         self.needed = {*self.in_path, *(() if tool.optional_token else tokens)}
-        """The arguments that no request can be made without."""
+        """Arguments without which no request can be made."""
         shown = [] if tool.optional_token else [name for name in tool.inputs if name.endswith("_token")]
         self.input_schema = input_schema(tool, query, body, {*self.needed, *shown})
         self.is_shared = tool.reads and body is None and not self.in_path and not self.token
-        """Whether many get the same answer: it needs no id, no token and no query."""
+        """Whether many callers get the same answer: the tool is read-only, and takes no id, token or body."""
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
@@ -98,18 +99,19 @@ class BoundTool:
         """Arguments whose empty value is sent as null."""
         members = [(name, Raw | UnsetType, UNSET) for name in tool.inputs]
         self.decoder = msgspec.json.Decoder(msgspec.defstruct(tool.name, members, forbid_unknown_fields=True))
-        """Of the arguments. It stops at the first one that is unknown: 80,000 of them take 20 ms."""
+        """Decoder of the arguments. It stops at the first unknown one: decoding 80,000 unknown ones takes 20 ms."""
         self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable
-        """Arguments for which null only says that they are not given."""
+        """Arguments for which null means that they are not given."""
         self.numbers = {name: types[name] for name in self.in_query if types[name] in ("integer", "number")}
-        """The types of numbers that become part of the query string; of a body, the operation says what it has got."""
+        """Types of the numbers in the query string, by argument. Numbers in a body are checked by the operation."""
         self.without_arguments: OperationArguments | None = None
-        """What every call without arguments asks for, which many are; None if some are required."""
+        """The request of a call without arguments, made once since such calls are frequent; None if some are required.
+        """
         if not required:
             self.without_arguments = _request(self, EMPTY)
 
     def listed(self) -> Schema:
-        """The tool as tools/list shows it. Every hint is set: a missing destructiveHint counts as true."""
+        """Return the tool as tools/list shows it. Every hint is set, since a missing destructiveHint means true."""
         tool = self.tool
         return {
             "name": tool.name,
@@ -128,7 +130,7 @@ class BoundTool:
 
 @cache
 def _bound(tool: Tool, path: str, query: type[msgspec.Struct] | None, body: Any) -> BoundTool:
-    """Made once a process, however many nodes it has: to make all tools is two thirds of a node's start."""
+    """Return the BoundTool, cached for all nodes in the process: making all tools is two thirds of a node's start."""
     return BoundTool(tool, path, query, body)
 
 
@@ -139,22 +141,22 @@ class ToolCalls:
         routes = ((tool, operations[tool.operation]) for tool in tools)
         self._tools = {tool.name: (_bound(tool, route.path, route.query, route.body), route) for tool, route in routes}
         self.shared: dict[str, tuple[bytes, bytes]] = {}
-        """The last answer that many may get, and the result made of it, by tool: all who ask at one time get the same
-        one (`node.common.shared_reads`)."""
+        """The latest shared answer and the result made from it, by tool name. All callers at one time get the same
+        answer object (`node.common.shared_reads`)."""
 
     def listed(self) -> list[Schema]:
-        """As tools/list shows them."""
+        """Return the tools as tools/list shows them."""
         return [bound.listed() for bound, _ in self._tools.values()]
 
     async def call(self, params: Raw, request: Request) -> bytes:
-        """The members of a CallToolResult. Raises RpcError if there is no such tool, or no object of arguments."""
+        """Return the members of a CallToolResult. Raises RpcError for an unknown tool or malformed params."""
         bound, route, arguments = self._read(params)
         try:
             path, query, body, headers = _request(bound, arguments)
         except BadArguments as wrong:
             return invalid(str(wrong))
         response = await call_operation(request, route, params=path, query=query, body=body, headers=headers)
-        if response.status == UNAUTHORIZED and bound.token:  # the operation says in which header it belongs
+        if response.status == UNAUTHORIZED and bound.token:  # the operation's own error names the header
             return failure(response, f"Give {bound.token}: only who has it may do this.")
         if response.status >= 400:
             return failure(response)
@@ -165,7 +167,7 @@ class ToolCalls:
         return await (self._shared(bound.tool, response.body) if bound.is_shared else success(response.body))
 
     async def _shared(self, tool: Tool, body: bytes) -> bytes:
-        """`success`, made once for all who get the very same answer."""
+        """Return `success`, computed once for all callers that got the same answer object."""
         latest, result = self.shared.get(tool.name, (b"", b""))
         if latest is not body:
             result = await success(body)
@@ -182,7 +184,7 @@ class ToolCalls:
 
 
 def _request(bound: BoundTool, raw: Raw) -> OperationArguments:
-    """The request that the arguments ask for. Raises BadArguments."""
+    """Convert the arguments into the parts of the operation's request. Raises BadArguments."""
     if raw == EMPTY and bound.without_arguments is not None:
         return bound.without_arguments
     if bound.tool.open_inputs:
@@ -198,10 +200,10 @@ def _request(bound: BoundTool, raw: Raw) -> OperationArguments:
 
 
 def _known(bound: BoundTool, raw: Raw) -> Arguments:
-    """The arguments by name, in the form that the operation takes.
+    """Return the arguments by name, in the form that the operation takes. Raises BadArguments.
 
     Frameworks send null for an optional argument that is not given, and some send 5.0 for an integer, which JSON
-    Schema allows and a query string does not.
+    Schema allows but the query string does not.
     """
     try:
         given = bound.decoder.decode(raw)
@@ -228,7 +230,10 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
 
 
 def _number(name: str, kind: str, text: bytes) -> bytes:
-    """A number as a query string takes it. JSON Schema takes `5.0` and `5e0` for integers. Raises BadArguments."""
+    """Return a number in the form that the query string takes. JSON Schema allows `5.0` and `5e0` as integers.
+
+    Raises BadArguments.
+    """
     is_number = text[:1] in b"-0123456789"
     if is_number and (kind == "number" or _INTEGER.fullmatch(text)):
         return text
@@ -239,13 +244,13 @@ def _number(name: str, kind: str, text: bytes) -> bytes:
 
 
 def _clearable(body: Any) -> frozenset[str]:
-    """Members of a body that null clears, where they would stay as they are if they were left out."""
+    """Return the members of a body that null clears, and that stay as they are if they are left out."""
     members = fields(body) if body else ()
     return frozenset(member.encode_name for member in members if member.default is UNSET)
 
 
 def _header(name: str, arguments: Arguments) -> Header:
-    """Take out an argument that is sent as a header."""
+    """Remove an argument that is sent as a header, and return the header. Raises BadArguments."""
     try:
         text = _text(name, arguments).encode("ascii")
     except UnicodeEncodeError:
@@ -254,7 +259,7 @@ def _header(name: str, arguments: Arguments) -> Header:
 
 
 def _text(name: str, arguments: Arguments) -> str:
-    """Take out an argument that is a string."""
+    """Remove an argument that must be a string, and return it. Raises BadArguments."""
     raw = arguments.pop(name, None)
     if raw is None:
         raise BadArguments(f"{name}: Field required")
@@ -265,16 +270,16 @@ def _text(name: str, arguments: Arguments) -> str:
 
 
 def _query_text(name: str, bound: BoundTool, arguments: Arguments) -> str:
-    """Take out an argument of the query: a string, or a number as it was written."""
+    """Remove an argument of the query, and return it: a string, or a number as it is written in JSON."""
     is_number = name in bound.numbers and not bytes(arguments[name]).startswith(QUOTE)
     return bytes(arguments.pop(name)).decode() if is_number else _text(name, arguments)
 
 
 def _content_digest(arguments: Mapping[str, Raw]) -> Header:
-    """The header that the registration of an artifact needs in addition to its body (RFC 9530)."""
+    """Return the Content-Digest header (RFC 9530), which registering an artifact requires. Raises BadArguments."""
     try:
         digest = read_sha256(_string.decode(arguments.get("digest_sha256", Raw(b'""'))))
-    except ValueError:  # not a string, or no digest
+    except ValueError:  # not a string, or not a digest
         what = "digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64"
         raise BadArguments(what) from None
     return (b"content-digest", b"sha-256=:%b:" % base64.b64encode(digest))

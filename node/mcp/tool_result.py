@@ -1,6 +1,6 @@
-"""The result of a tool: the operation's answer as text, and as structuredContent, since it is a JSON object.
+"""Results of tool calls: the operation's answer, a JSON object, as text and as structuredContent.
 
-A failed call is a result too (SEP-1303): it has `isError`, and a text that tells a model what to do.
+A failed call also has a result (SEP-1303), with `isError` and a text that tells a model what to do.
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ from node.web.http import Response
 TEXT = b'"content":[{"type":"text","text":'
 STRUCTURED = b'}],"structuredContent":'
 SUCCEEDED = b',"isError":false'
-"""What comes before, between and after the two forms of an answer in a result."""
+"""The JSON before, between and after the two forms of an answer in a result."""
 
 
 class ToolFailure(msgspec.Struct, omit_defaults=True):
-    """The text of a failed call, as JSON."""
+    """The JSON in the text of a failed call."""
 
     status: int
     """The HTTP status of the operation's answer."""
@@ -26,11 +26,11 @@ class ToolFailure(msgspec.Struct, omit_defaults=True):
     code: str = ""
     """The error code, from the catalogue in /llms-full.txt."""
     retry_after: int = 0
-    """Seconds after which the same call can succeed."""
+    """Seconds until the same call can succeed."""
 
 
 class ErrorBody(msgspec.Struct):
-    """The body of an error, which has one of the two members."""
+    """The body of an error answer, which has one of the two members."""
 
     error: str = ""
     detail: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ _error_body = msgspec.json.Decoder(ErrorBody)
 
 
 async def success(body: bytes) -> bytes:
-    """The members of a result whose content is the JSON object `body`."""
+    """Return the members of a result whose content is the JSON object `body`."""
     return await with_text(TEXT, body, STRUCTURED, body, SUCCEEDED)
 
 
@@ -56,21 +56,21 @@ SILENCED = _constant(
         "not kept. Do not send it again.",
     }
 )
-"""SPEC 4.1 answers a duplicate loop with an empty body, which would tell a model nothing."""
+"""Replaces the empty body with which SPEC 4.1 answers a loop of equal messages: it would tell a model nothing."""
 
 
 NOTHING = _constant({"status": "nothing"})
-"""There is nothing yet: the operation answered 204."""
+"""Replaces the answer 204: there is nothing yet."""
 
 
 def failure(response: Response, said: str = "") -> bytes:
-    """The members of the result of a call whose operation answered with an error; `said` in place of its sentence."""
+    """Return the members of the result of a call whose operation failed. `said`, if given, replaces its sentence."""
     failed = failure_of(response)
     return _failed(msgspec.structs.replace(failed, error=said or failed.error))
 
 
 def failure_of(response: Response) -> ToolFailure:
-    """What an error response says, with HTTP headers under the names that they have in arguments and results."""
+    """Convert an error response, with HTTP headers renamed as in arguments and results: Retry-After to retry_after."""
     headers = dict(response.headers)
     return ToolFailure(
         response.status,
@@ -81,7 +81,7 @@ def failure_of(response: Response) -> ToolFailure:
 
 
 def invalid(what: str) -> bytes:
-    """The members of the result of a call whose arguments cannot be used."""
+    """Return the members of the result of a call with invalid arguments."""
     return _failed(ToolFailure(422, f"Invalid arguments: {what}", "request.invalid"))
 
 
@@ -90,7 +90,7 @@ def _failed(what: ToolFailure) -> bytes:
 
 
 def sentence(body: bytes) -> str:
-    """What the body of an error says, as one line."""
+    """Return the message in the body of an error answer. Issues with fields are joined into one line."""
     try:
         problem = _error_body.decode(body)
     except msgspec.DecodeError:
@@ -101,6 +101,6 @@ def sentence(body: bytes) -> str:
 
 
 def _issue(issue: dict[str, Any]) -> str:
-    """`title: what is wrong`: body or query, where the operation found the field, means nothing to a model."""
+    """Return `<field>: <what is wrong>`, without the part of the request that had the field: a model knows no parts."""
     path = ".".join(str(step) for step in issue["loc"][1:])
     return f"{path}: {issue['msg']}" if path else issue["msg"]

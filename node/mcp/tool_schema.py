@@ -1,6 +1,6 @@
-"""The inputSchema of a tool, made from the body or query of the operation that it calls.
+"""Makes the inputSchema of a tool from the body or query of its operation.
 
-It keeps to plain types: some clients refuse `format`, `anyOf` and type unions.
+It has plain types only: some clients refuse `format`, `anyOf` and type unions.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 
 
 def input_schema(tool: Tool, query: Any, body: Any, required: Collection[str]) -> Schema:
-    """The JSON Schema of the tool's arguments. `required`: those that are, of the ones in neither query nor body."""
+    """Return the JSON Schema of the tool's arguments. `required`: required arguments beyond those of query and body."""
     schemas = [schema_of(kind) for kind in (query, body) if kind]
     members: dict[str, Schema] = {name: member for one in schemas for name, member in one.get("properties", {}).items()}
     named = {*required, *(name for one in schemas for name in one.get("required", []))}
@@ -30,9 +30,10 @@ def input_schema(tool: Tool, query: Any, body: Any, required: Collection[str]) -
 
 
 def _plain(schema: Schema, meaning: str, choices: Sequence[str]) -> Schema:
-    """The type and bounds of `schema`, without null: an argument that has no value is left out.
+    """Return the type and bounds of `schema` with `meaning` as its description.
 
-    What an object consists of, its meaning says. `choices`: the values that it may have, if not all of the schema's.
+    Null is dropped: an argument without a value is left out. The members of an object are not listed, only described by
+    `meaning`. `choices`: the allowed values, if not all that the schema allows.
     """
     variants = [schema, *cast("list[Schema]", schema.get("anyOf", []))]
     merged: Schema = {name: value for one in variants if one != {"type": "null"} for name, value in one.items()}

@@ -1,6 +1,6 @@
-"""The tools, those of SPEC 4.9 first: what each is called, which operation it calls, and what its arguments mean.
+"""All tools, and the definitions of the sixteen that SPEC 4.9 lists.
 
-Data only. Types, bounds and defaults of the arguments are those of the operation (`node.mcp.tool_schema`).
+Data only. Arguments have the types, bounds and defaults of the operation (`node.mcp.tool_schema`).
 """
 
 from node.mcp.agent_tools import AGENT_TOOLS
@@ -234,4 +234,4 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
 )
 
 TOOLS: tuple[Tool, ...] = (*SPECIFIED_TOOLS, *INBOX_TOOLS, *CONTRACT_TOOLS, *DATA_TOOLS, *AGENT_TOOLS)
-"""The sixteen of SPEC 4.9 come first and stay as they are; others follow."""
+"""The sixteen tools of SPEC 4.9 come first and do not change; others follow."""

@@ -1,4 +1,4 @@
-"""What both HTTP transports of MCP share: the check of the Origin, media types, and failures as JSON-RPC errors."""
+"""Shared by both HTTP transports of MCP: the check of Origin and media type, and failures as JSON-RPC errors."""
 
 from node.common.refusal import Refused
 from node.mcp.json_rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcError, error_reply
@@ -29,7 +29,7 @@ PREFLIGHT: tuple[Header, ...] = (
 
 
 class TransportError(Exception):
-    """A request that the transport refuses; its messages are not read."""
+    """Refusal of a whole request by the transport, before its messages are decoded."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -37,9 +37,9 @@ class TransportError(Exception):
 
 
 def cors_of(origins: OriginPolicy, request: Request) -> tuple[Header, ...]:
-    """The CORS headers of the answer. Raises Refused `host.foreign`, `origin.refused`.
+    """Validate the Origin, and return the CORS headers of the answer. Raises Refused `host.foreign`, `origin.refused`.
 
-    Every MCP server must validate the Origin, and answer 403 to one that may not call (MCP 2025-11-25, transports).
+    MCP requires every server to validate the Origin, and to answer 403 to an invalid one (MCP 2025-11-25, transports).
     """
     origin = request.first_headers.get(b"origin")
     if code := origins.judge(request.first_headers[b"host"], origin):
@@ -48,18 +48,18 @@ def cors_of(origins: OriginPolicy, request: Request) -> tuple[Header, ...]:
 
 
 def require_json(request: Request) -> None:
-    """Raise TransportError unless the body is said to be JSON."""
+    """Raise TransportError unless the body is declared as JSON."""
     if media_type(request) != "application/json":
         raise TransportError(415, "Send the body as application/json.")
 
 
 def event(kind: bytes, data: bytes) -> bytes:
-    """One server-sent event. `data` is JSON, or an address."""
+    """Encode one server-sent event. `data` is JSON, or a URL."""
     return b"event: %b\ndata: %b\n\n" % (kind, one_line(data))
 
 
 def fault(request: Request, failure: Exception) -> Response:
-    """The answer to a request that failed as a whole: a JSON-RPC error without an id."""
+    """Return the answer to a request that failed as a whole: a JSON-RPC error with a null id."""
     if isinstance(failure, TransportError):
         return Response(failure.status, _error(failure.status, str(failure)), (JSON_TYPE,))
     response = response_to(request, failure)  # logs unexpected exceptions

@@ -1,19 +1,19 @@
-"""The protocol revisions that the node speaks, and how it introduces itself. Data only.
+"""The protocol revisions that the node speaks, and how it introduces itself to clients. Data only.
 
-Four revisions begin with a handshake (`initialize`) and are answered alike. 2026-07-28 has none: each of its requests
-says its revision.
+Four revisions begin with a handshake (`initialize`) and are answered alike. 2026-07-28 has none: each request names its
+revision.
 """
 
 from node import VERSION
 
 WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PREFERRED = "2025-03-26"
-"""What the handshake agrees on with a client that asks for a revision which the node does not speak (SPEC 9.4)."""
+"""The revision offered in the handshake to a client that asks for one that the node does not speak (SPEC 9.4)."""
 
 STATELESS = "2026-07-28"
 
 SERVED = (STATELESS, *reversed(WITH_HANDSHAKE))
-"""All of them, newest first: the answer to a client that asks for another one, or asks which there are."""
+"""All revisions, newest first. Sent to a client that asks for another revision, or for the list."""
 
 NAME = "relay-node"
 TITLE = "Relay, Board, Task and Session Node"

@@ -1,1 +1,1 @@
-"""Each inbox as an A2A agent of its own: two bindings over one service (NETWORK 1)."""
+"""Makes each inbox an A2A agent of its own: two bindings over one service (NETWORK 1)."""

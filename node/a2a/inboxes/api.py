@@ -22,7 +22,7 @@ EXAMPLE = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
 
 
 class InboxAgentApi:
-    """An inbox to A2A clients that speak HTTP+JSON."""
+    """The handlers of the HTTP+JSON binding."""
 
     def __init__(self, pushes: PushConfigService, calls: InboxCalls) -> None:
         self._pushes = pushes
@@ -156,7 +156,7 @@ class InboxAgentApi:
         raise no_extended_card()
 
     def routes(self) -> tuple[Route, ...]:
-        """NETWORK 1."""
+        """Return the routes of NETWORK 1."""
         configs = f"{BASE}/tasks/{{id}}/pushNotificationConfigs"
         return routes_of(
             "inboxes",
@@ -165,7 +165,7 @@ class InboxAgentApi:
             ("GET", f"{BASE}/tasks", self.page),
             ("GET", f"{BASE}/tasks/{{id}}", self.get),
             ("POST", f"{BASE}/tasks/{{id}}:cancel", self.cancel),
-            # The protocol's text says POST, the annotation of its proto GET.
+            # The text of the A2A specification says POST, the HTTP annotation in its proto file says GET.
             ("POST", f"{BASE}/tasks/{{id}}:subscribe", self.subscribe),
             ("GET", f"{BASE}/tasks/{{id}}:subscribe", self.subscribe),
             ("POST", configs, self.create_push),
@@ -178,6 +178,6 @@ class InboxAgentApi:
 
 
 def _check_unlisted(request: Request) -> None:
-    """`check_version`; no cache keeps the answer, since a task is for those who know its id."""
+    """Check the A2A version, and forbid caching of the answer: a task is only for clients that know its id."""
     check_version(request)
     request.answer_headers += NO_STORE

@@ -1,4 +1,4 @@
-"""The operations of an inbox's agent on a request, for both bindings: permit, read, charge, service."""
+"""The operations of an inbox's agent, for both bindings: take a permit, decode, charge, and call the service."""
 
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,18 +24,18 @@ from node.web.signature import Signatures
 from node.web.streams import EVENT_STREAM, STREAM_HEADERS, StreamCount, Streaming, hold_place
 
 BLOCKING_SECONDS = 30.0
-"""How long a message waits for its owner's answer, unless its sender wants the task at once."""
+"""How long a request to send waits for the answer of the inbox's owner, unless the sender wants the task at once."""
 
 MAX_TASK_STREAMS = 1000
-"""Streams that one process holds open, a quarter of the connections that it accepts; beyond it, 503."""
+"""Most open streams of one process, a quarter of the connections that it accepts. Beyond it, the answer is 503."""
 
 READ_BYTES = 32 * 1024
-"""Cost of reading a task of whose history only a part is shown, in bytes of an answer: its first and its last message
-are read whatever is shown of them, with their answers."""
+"""Cost of reading a task when only part of its history is shown, in bytes of an answer. The first and the last message
+are always read, with the owner's replies to them, even if they are not shown."""
 
 
 class InboxCalls:
-    """What both bindings do."""
+    """The operations that both bindings share."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class InboxCalls:
         self._streams = StreamCount()
 
     async def send(self, request: Request, content: bytes) -> SendMessageResponse:
-        """Send the message of a SendMessageRequest, and wait for what becomes of it unless it says otherwise."""
+        """Send the message of a SendMessageRequest and, unless it asks for the task at once, wait for the owner."""
         address = request.params["address"]
         received, task = await self._sent(request, content)
         if not received.returns_at_once:
@@ -67,31 +67,31 @@ class InboxCalls:
             except Refused as refused:
                 if refused.code != "limit.waiting":
                     raise
-                task = await until_paused(0)  # the task is shown as it is: the message is sent
+                task = await until_paused(0)  # the message was sent, so the answer is the task as it is now
         return SendMessageResponse(task=self._agents.view.task(task, received.history_length))
 
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:
-        """Send the message of a SendMessageRequest, and follow its task until that is over or needs its sender."""
+        """Send the message of a SendMessageRequest; stream its task until the task is over or waits for the sender."""
         async with self._opening(request) as opening:
             received, task = await self._sent(request, content)
             address, length = request.params["address"], received.history_length
             return _streaming(TaskStream(self._agents, address, task, form, length, is_whole=False), opening)
 
     async def subscribe(self, request: Request, task_id: str, form: Form) -> Streaming:
-        """Follow a task until it is over."""
+        """Stream a task until it is over."""
         address = request.params["address"]
         task = await self._agents.followed(address, task_id)
         async with self._opening(request) as opening:
             return _streaming(TaskStream(self._agents, address, task, form, is_whole=True), opening)
 
     async def get(self, request: Request, task_id: str, history_length: int | None) -> A2ATask:
-        """A task with so much of its history. Raises A2AError, StoreUnavailable."""
+        """Return a task with the last `history_length` messages, or all. Raises A2AError, StoreUnavailable."""
         request.cost += 0 if history_length is None else READ_BYTES
         task = await self._agents.get(request.params["address"], task_id, history_length)
         return self._agents.view.task(task, history_length)
 
     async def page(self, request: Request, query: ListQuery) -> TaskList:
-        """The tasks of a context. Raises as `InboxAgents.page` does."""
+        """Return a page of a context's tasks. Raises what `InboxAgents.page` raises."""
         tasks, cost = await self._agents.page(request.params["address"], query, request.client)
         request.cost += cost
         return tasks
@@ -101,7 +101,7 @@ class InboxCalls:
         return await self._agents.cancel(request.params["address"], task_id)
 
     async def create_push(self, request: Request, task_id: str, content: bytes) -> PushConfig:
-        """Have a receiver notified of the changes of a task."""
+        """Register a receiver that is notified of changes of a task."""
         async with self._limiter.permit(request, "inbox_send") as permit:
             sent = decode(content, SentPushConfig)
             await permit.count()
@@ -125,12 +125,12 @@ class InboxCalls:
             home = ids.partition_of(address)
             idempotency = idempotency_key(request, f"inbox-a2a:{address}", content, home=home)
             async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
-                # The text is kept for its owner and in the history.
+                # The text is kept twice: for the inbox's owner and in the task's history.
                 await permit.charge("message", 2 * len(content), idempotency)
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
             if is_replay:
                 await permit.keep_nothing()
-        if push:  # outside of the permit, which gives back on a refusal: the message is kept, and so is paid for
+        if push:  # outside the permit, which gives back its charge on a refusal: the message is already stored
             with after_write("the message is sent"):
                 await self._pushes.create(address, task.id, push)
         if is_replay:
@@ -139,9 +139,9 @@ class InboxCalls:
 
     @asynccontextmanager
     async def _opening(self, request: Request) -> AsyncGenerator[AsyncExitStack]:
-        """A place for a stream in this process and among those of its client, which the block gives `_streaming`.
+        """Take a place for a stream in this process and in the client's quota. The block hands it to `_streaming`.
 
-        Raises Refused `store.busy` if this process has no room, and as `Permit.hold` does.
+        Raises Refused `store.busy` if this process has no room, and what `Permit.hold` raises.
         """
         if not self._agents.may_wait:
             raise Refused("store.busy", retry_after=5)

@@ -1,4 +1,4 @@
-"""The agent card of an inbox (A2A v1.0 §8): name, description and skills are its owner's, all else is the inbox's."""
+"""The agent card of an inbox (A2A v1.0 §8). Its owner sets name, description and skills; the node sets the rest."""
 
 from typing import Any
 
@@ -34,15 +34,15 @@ class InboxCardApi:
         return Card(card, changed // 1000).answer(request)
 
     def routes(self) -> tuple[Route, ...]:
-        """NETWORK 1."""
+        """Return the routes of NETWORK 1."""
         return routes_of("inboxes", ("GET", CARD, self.get), fault=inbox_fault)
 
 
 def signing(base: str) -> dict[str, object]:
-    """The extension that tells clients how to sign, for an inbox that takes only signed messages.
+    """Return the card extension that tells clients how to sign, for an inbox that accepts only signed messages.
 
-    It is not `required`: a client has to understand all required extensions, or it could not even read from the agent,
-    which needs no signature.
+    It is not `required`: a client that does not understand a required extension could not use the agent at all, though
+    reading needs no signature.
     """
     return {
         "uri": f"{base}/recipes/sign-a-request",
@@ -52,7 +52,7 @@ def signing(base: str) -> dict[str, object]:
 
 
 def card_of(given: InboxCard, url: str, base: str) -> dict[str, Any]:
-    """The card of the agent at `url`, on the node at `base`."""
+    """Return the card of the agent at `url`, on the node at `base`."""
     return {
         "name": given.name,
         "description": given.description,
@@ -69,5 +69,5 @@ def card_of(given: InboxCard, url: str, base: str) -> dict[str, Any]:
 
 
 def _complete(skill: CardSkill, number: int) -> CardSkill:
-    """A skill with all that A2A requires of one, also where its owner has left it out."""
+    """Return a skill with the members that A2A requires but its owner may omit: id and tags."""
     return msgspec.structs.replace(skill, id=skill.id or f"skill-{number}", tags=skill.tags or ["inbox"])

@@ -1,7 +1,7 @@
-"""Push notification configs as clients send them and as they are shown (A2A v1.0 §4.3).
+"""Push notification configs as clients send them and as the node shows them (A2A v1.0 §4.3).
 
-Token and credentials are a secret between the receiver and whoever made the config. They are sent to the receiver and
-shown to nobody else: the owner of the inbox knows the id of the task, too, and so may read its configs.
+Token and credentials are a secret between the receiver and the creator of the config, so the node sends them to the
+receiver and shows them to nobody. The inbox's owner also knows the task's id, and may therefore read its configs.
 """
 
 from typing import Annotated
@@ -17,23 +17,23 @@ from node.inbox.model import END, PushTarget
 from node.web.json import decode
 
 IN_MESSAGE = ("body", "configuration", "taskPushNotificationConfig")
-"""Where a request to send a message has a config."""
+"""Location of the config in a request to send a message."""
 
 VISIBLE = f"^([!-~]([ -~]*[!-~])?)?{END}"
-"""What a header may say: ASCII without control characters, and spaces only inside."""
+"""Pattern of a header value: printable ASCII, without spaces at either end."""
 
 ConfigId = Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{0,64}" + END, examples=["c1"])]
 
 
 class SentAuthentication(msgspec.Struct):
-    """What the receiver wants in `Authorization`."""
+    """The `Authorization` header that the receiver expects."""
 
     scheme: Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{1,64}" + END, examples=["Bearer"])]
     credentials: Annotated[str, Meta(pattern=VISIBLE, max_length=4096)] | None = None
 
 
 class SentPushConfig(msgspec.Struct):
-    """A config as a client sends it; absent, its id is that of the task."""
+    """A push notification config as a client sends it. `id` defaults to the task's id."""
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL, examples=["https://agent.example/a2a-push"])]
     id: ConfigId | None = None
@@ -44,13 +44,13 @@ class SentPushConfig(msgspec.Struct):
 
 
 class Authentication(Wire):
-    """How the receiver is shown who sends, without what it is shown."""
+    """The scheme of the `Authorization` header that the receiver is sent, without the credentials."""
 
     scheme: str
 
 
 class PushConfig(Wire):
-    """A config as it is shown. `token` and `credentials` are not."""
+    """A push notification config as the node shows it, without token and credentials."""
 
     id: str
     task_id: str
@@ -59,24 +59,24 @@ class PushConfig(Wire):
 
 
 class PushConfigs(msgspec.Struct, rename="camel"):
-    """All configs of a task."""
+    """All push notification configs of a task."""
 
     configs: list[PushConfig]
     next_page_token: str = ""
 
 
 class DeletedPush(msgspec.Struct):
-    """The answer to a deletion, which is empty."""
+    """The answer to a deletion: an empty object."""
 
 
 def shown(task_id: str, target: PushTarget) -> PushConfig:
-    """What anybody who knows the task may see of a config."""
+    """Return a config as everybody who knows the task's id may see it."""
     authentication = Authentication(target.scheme) if target.scheme else None
     return PushConfig(target.id, task_id, target.url, authentication)
 
 
 async def target_of(sent: SentPushConfig, targets: TargetCheck, client: str) -> PushTarget:
-    """What is kept of a config, once its URL is accepted; its id is empty if it has none. Raises Invalid."""
+    """Check the URL of a config and return the config as it is stored. Its id may be empty. Raises Invalid."""
     try:
         kept = await targets.accept(sent.url, client)
     except Invalid as invalid:
@@ -93,7 +93,7 @@ async def target_of(sent: SentPushConfig, targets: TargetCheck, client: str) -> 
 
 
 async def target_in_message(config: msgspec.Raw, targets: TargetCheck, client: str) -> PushTarget:
-    """`target_of` the config in a request to send a message. Raises Invalid."""
+    """Decode the config in a request to send a message, and return its `target_of`. Raises Invalid."""
     try:
         return await target_of(decode(bytes(config), SentPushConfig), targets, client)
     except Invalid as invalid:

@@ -1,8 +1,8 @@
-"""Push notifications about the tasks of inboxes: who is notified (A2A v1.0 §3.1.7-10), and of what (§4.3.3).
+"""Push notifications about the tasks of inboxes: the receivers (A2A v1.0 §3.1.7-10) and the payloads (§4.3.3).
 
-They are callbacks, and so have the same rules: where they may go, how many at a time, for whom, how often they are
-tried, and the node's signature. A receiver gets the events of a stream. Changes that come while it is slow are merged
-into one event, as on a slow stream.
+Push notifications are callbacks: the same rules apply to permitted targets, concurrency, fairness between publishers,
+retries and the node's signature. A receiver is sent the same events as a stream. Changes that happen while a receiver
+is slow are merged into one event, as on a slow stream.
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ from node.inbox.service import InboxPushes
 from node.store.outbox import Event
 
 PUSH = "inbox.task"
-"""The kind of the events, and the type of the callbacks."""
+"""The kind of the outbox events, and the type of the callbacks."""
 
 
 class PushConfigService:
-    """Who is notified of the changes of tasks. Every method raises StoreUnavailable."""
+    """Manages the receivers that are notified of changes of tasks. Every method raises StoreUnavailable."""
 
     def __init__(self, pushes: InboxPushes) -> None:
         self._pushes = pushes
 
     async def create(self, address: str, task_id: str, target: PushTarget) -> PushConfig:
-        """Notify a receiver of a task's present state, and of its changes. Raises A2AError, Refused `store.busy`."""
+        """Notify a receiver of a task's current state and of its changes. Raises A2AError, Refused `store.busy`."""
         named = target if target.id else msgspec.structs.replace(target, id=task_id)
         with refused_as_a2a(task_id):
             has_room = await self._pushes.add(address, task_id, named)
@@ -41,13 +41,13 @@ class PushConfigService:
         return shown(task_id, named)
 
     async def require_room(self, address: str, task_id: str, target: PushTarget) -> None:
-        """Refuse a config that a task has no place for. Raises A2AError."""
+        """Raise A2AError if a task has no room for a config."""
         others = (await self._all(address, task_id)).keys() - {target.id or task_id}
         if len(others) >= MAX_PUSH_CONFIGS:
             raise _too_many(task_id)
 
     async def get(self, address: str, task_id: str, config_id: str) -> PushConfig:
-        """One config. Raises A2AError."""
+        """Return one config. Raises A2AError."""
         target = (await self._all(address, task_id)).get(config_id)
         if target is None:
             why = f"The task {task_id} has no push notification config {config_id[:64]}"
@@ -55,11 +55,11 @@ class PushConfigService:
         return shown(task_id, target)
 
     async def list(self, address: str, task_id: str) -> PushConfigs:
-        """All configs of a task. Raises A2AError."""
+        """Return all configs of a task. Raises A2AError."""
         return PushConfigs([shown(task_id, each) for each in (await self._all(address, task_id)).values()])
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
-        """Notify a receiver no more; it is no error if there is no such config. Raises A2AError."""
+        """Stop notifying a receiver. Idempotent: an unknown config is no error. Raises A2AError."""
         with refused_as_a2a(task_id):
             await self._pushes.remove(address, task_id, config_id)
 
@@ -69,17 +69,17 @@ class PushConfigService:
 
 
 class PushSource:
-    """What receivers are sent about tasks: the messages of an event, and the content of each when it is sent."""
+    """Makes the callbacks about tasks: their messages when an event comes, their payloads at each attempt."""
 
     pause_ms = 0
-    """Each change is sent as soon as the one before it has arrived."""
+    """Each change is sent as soon as the one before it was delivered."""
 
     def __init__(self, view: TaskView, pushes: InboxPushes) -> None:
         self._view = view
         self._pushes = pushes
 
     async def messages(self, event: Event) -> Sequence[CallbackMessage]:
-        """A message to each receiver of a task that has changed. Raises StoreUnavailable."""
+        """Return one callback message for each receiver of the task that changed. Raises StoreUnavailable."""
         address, fields = event.entity, event.fields
         task_id, targets = await self._pushes.notified_of(address, fields["message"])
         only = fields.get("config")
@@ -117,7 +117,7 @@ class PushSource:
             return None
         following = None
         if part + 1 < len(events):
-            message_id = f"{callback.id}_{part + 1}"  # longer, and so newer (`callback_enqueue`)
+            message_id = f"{callback.id}_{part + 1}"  # `callback_enqueue` takes the longer id for the newer message
             more = {**data, "part": part + 1}
             following = CallbackMessage(callback.name, message_id, callback.url, PUSH, callback.at, more)
         body = msgspec.json.encode(_for(host, events[part]))
@@ -130,25 +130,28 @@ class PushSource:
             await self._pushes.forget(str(callback.data["inbox"]), task.id, target)
 
     async def _found(self, callback: Callback) -> tuple[InboxTask, PushTarget] | None:
-        """What a callback is about; None if task or config is gone, or the config has another URL by now."""
+        """Return the task and config of a callback; None if either is gone or the config's URL has changed since."""
         data = callback.data
         found = await self._pushes.found(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
         return found if found and found[1].url == callback.url else None
 
     def _events(self, task: InboxTask, message_id: str, status: str, at: int, *, whole: bool) -> list[StreamResponse]:
-        """The events of a stream when the message got that status; or the `whole` task, as it was then."""
+        """Return the events that a stream would send when the message got that status, at the time `at` (ms).
+
+        If `whole`, return one event with the task as it was then. Empty if the message is not in the task.
+        """
         named = [turn.id for turn in task.turns]
         if message_id not in named:
             return []
         turns = task.turns[: named.index(message_id) + 1]
-        if turns[-1].status != status:  # it has gone on since
+        if turns[-1].status != status:  # its status has changed again since
             turns[-1] = msgspec.structs.replace(turns[-1], status=cast("InboxMessageStatus", status), at=at)
         then = msgspec.structs.replace(task, turns=turns)
         return [StreamResponse(task=self._view.task(then, 0))] if whole else list(self._view.events(then, then.last))
 
 
 def _for(host: str, event: StreamResponse) -> StreamResponse:
-    """An event for one receiver, which is named in it, because the node signs for all receivers with one key."""
+    """Add the receiver's host to an event, because the node signs for all receivers with the same key."""
     named = {"callbackHost": host}
     for part in (event.task, event.status_update, event.artifact_update):
         if part is not None:
@@ -157,7 +160,7 @@ def _for(host: str, event: StreamResponse) -> StreamResponse:
 
 
 def _shown_by(target: PushTarget) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers that a config asks for."""
+    """Return the headers with the config's token and credentials."""
     headers: list[tuple[bytes, bytes]] = []
     if target.token:
         headers.append((b"X-A2A-Notification-Token", target.token.encode()))

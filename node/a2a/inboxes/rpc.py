@@ -36,25 +36,26 @@ CODES = {
     "INVALID_PARAMS": -32602,
     "INTERNAL_ERROR": -32603,
 }
-"""Codes of JSON-RPC and A2A (A2A v1.0 §5.4) by the reason of a failure."""
+"""JSON-RPC error code by A2A reason (A2A v1.0 §5.4)."""
 
 OTHER_CODE = -32000
-"""The code where neither has one: limits, and a node that is not available. Its HTTP status is not 200."""
+"""JSON-RPC error code for reasons without one, such as rate limits and an unavailable node. These errors keep their
+HTTP status instead of 200."""
 
 OF_HTTP = ("body.", "host.", "signature.")
-"""Prefixes of the error codes for faults of the HTTP request itself, which its status reports, too."""
+"""Prefixes of catalogue codes about the HTTP request itself. These errors keep their HTTP status, too."""
 
 PARSE_ERROR = -32700
 
 CALL_ID = "rpc.id"
-"""The path parameter that holds a call's id as JSON, so that the answer to a failure can repeat it."""
+"""Key in `request.params` for the call's id as JSON, so that `rpc_fault` can repeat the id."""
 
 MAX_CONVERTED_BYTES = 40
-"""Bytes of the longest of these values that is converted. A longer one is left to the decoder, which refuses it: a list
-of 200,000 numbers took 30 ms to convert."""
+"""Maximum size of a value that a function of READ converts, in bytes of JSON. A larger value goes to the typed decoder,
+which refuses it: converting a list of 200,000 numbers took 30 ms."""
 
 READ: dict[str, Callable[[object], object]] = {"pageSize": integer, "historyLength": integer, "status": state}
-"""How params are read that ProtoJSON allows in several forms."""
+"""Conversions of the params that ProtoJSON allows in several forms."""
 
 RpcId = Annotated[str, Meta(max_length=256)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
 
@@ -71,7 +72,7 @@ class RpcCall(msgspec.Struct):
 
 
 class TaskParams(msgspec.Struct, rename="camel"):
-    """The params of operations on one task. An error repeats its id, which is bounded for that reason."""
+    """The params of operations on one task. The length of `id` is bounded because errors repeat it."""
 
     id: Name
     history_length: int | None = None
@@ -85,7 +86,7 @@ class PushParams(msgspec.Struct, rename="camel"):
 
 
 def rpc_fault(request: Request, failure: Exception) -> Response:
-    """The answer to a call that failed: what the HTTP+JSON binding tells, as a JSON-RPC error."""
+    """Return the JSON-RPC error of a failed call, with the same details as in the HTTP+JSON binding."""
     failed = failed_call(request, failure)
     code = CODES.get(failed.reason, OTHER_CODE)
     if isinstance(failure, Invalid) and failure.issues[0].type == "json_invalid":
@@ -99,7 +100,7 @@ def rpc_fault(request: Request, failure: Exception) -> Response:
 
 
 class InboxRpcApi:
-    """An inbox to A2A clients that speak JSON-RPC."""
+    """The handler of the JSON-RPC binding."""
 
     def __init__(self, pushes: PushConfigService, calls: InboxCalls) -> None:
         self._pushes = pushes
@@ -180,15 +181,15 @@ class InboxRpcApi:
         return DeletedPush()
 
     def routes(self) -> tuple[Route, ...]:
-        """NETWORK 1."""
+        """Return the routes of NETWORK 1."""
         return routes_of("inboxes", ("POST", BASE, self.call), fault=rpc_fault)
 
 
 async def _read(request: Request) -> RpcCall:
-    """The call of a request. Raises Invalid for what is no JSON, A2AError for any other.
+    """Decode the JSON-RPC call in a request. Raises Invalid if the body is not JSON, A2AError if it is not a call.
 
-    One without an id is refused, too: JSON-RPC allows no answer to it, and every method of A2A has one. If it were run
-    or dropped in silence, a client that forgot the id would get neither its task nor an error.
+    A call without an id is refused as well: JSON-RPC does not allow an answer to it, but every A2A method has one. If
+    the node ran or dropped such a call silently, a client that forgot the id would get neither a task nor an error.
     """
     try:
         return await decode_in_steps(request, await request.body(), RpcCall)
@@ -201,7 +202,7 @@ async def _read(request: Request) -> RpcCall:
 
 
 async def _params(request: Request, params: bytes, kind: type[T]) -> T:
-    """The params of a call, by their names in JSON or, as the fields have them, in the proto file. Raises Invalid."""
+    """Decode the params of a call, which may have their JSON names or those of the proto file. Raises Invalid."""
     sent = await decode_in_steps(request, params, _either_name(kind))
     given: dict[str, object] = {}
     for name, other in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
@@ -214,7 +215,7 @@ async def _params(request: Request, params: bytes, kind: type[T]) -> T:
 
 @cache
 def _either_name(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """A struct of the fields of `kind` by both of their names, unread; nothing is made of other names."""
+    """Return a struct with the fields of `kind` under both names, as undecoded JSON. It skips all other members."""
     names = dict.fromkeys((*kind.__struct_encode_fields__, *kind.__struct_fields__))
     return msgspec.defstruct(kind.__name__, [(name, msgspec.Raw, msgspec.Raw()) for name in names])
 

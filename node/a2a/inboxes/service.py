@@ -1,4 +1,4 @@
-"""An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
+"""An inbox as an A2A agent: A2A messages become messages to the inbox's owner, and their receipts become A2A tasks."""
 
 import re
 from collections.abc import Generator
@@ -22,26 +22,26 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import RateLimit
 
 MAX_SAID_BYTES = 24 * 1024
-"""Largest JSON of a message, with its metadata, in which the text counts as it is, though escapes may double it. It is
-kept in addition to the text that its owner reads."""
+"""Maximum size of a message's JSON, with its metadata, in bytes. The text counts unescaped, though escapes may double
+it. The JSON is kept in addition to the text that the inbox's owner reads."""
 
 MAX_TURNS = 32
-"""Messages of one task."""
+"""Most messages of one task."""
 
 PAGE_BYTES = 1024 * 1024
-"""Bytes of JSON on a page of tasks, which ends with the one that reaches it."""
+"""Size of a page of tasks, in bytes of JSON. The page ends with the task that reaches it."""
 
 AT = re.compile("[0-9]{1,15}")
-"""Milliseconds since 1970."""
+"""Pattern of a time in milliseconds since 1970."""
 
 PLACES: dict[object, tuple[str | int, ...]] = {
     "body": ("body", "message", "parts"),
     "thread": ("body", "message", "contextId"),
 }
-"""Where an A2A message has the fields that an inbox calls by these names."""
+"""Location in an A2A request of the fields of an inbox message."""
 
 LOOK_BYTES = 4096
-"""What looking at one task of a context costs, in bytes of an answer. It takes 60 µs, half of them in Redis."""
+"""Cost of examining one task of a context, in bytes of an answer. It takes 60 µs, half of them in Redis."""
 
 
 class InboxAgents:
@@ -53,7 +53,7 @@ class InboxAgents:
 
     @property
     def may_wait(self) -> bool:
-        """Whether this process lets anybody else wait."""
+        """Whether one more request may wait in this process."""
         return self._tasks.may_wait
 
     async def send(
@@ -64,7 +64,7 @@ class InboxAgents:
         proof: InboxProof,
         idempotency: IdempotencyKey | None,
     ) -> tuple[InboxTask, bool]:
-        """Send a message to an inbox: its task, and whether it was sent before.
+        """Send a message to an inbox. Return its task, and whether the request was a repeat.
 
         Raises A2AError, Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`,
         `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
@@ -73,13 +73,13 @@ class InboxAgents:
         if message.task_id is not None:
             earlier = await self.get(address, message.task_id)
             closed = _why_not(earlier, message.context_id)
-            if closed and not idempotency:  # with a key, it may be the very message after which the task takes no other
+            if closed and not idempotency:  # with a key, it may repeat the message that closed the task to others
                 raise closed
         context = earlier.context if earlier else message.context_id or self._tasks.new_context(address)
         if len(context) > TOPIC_LENGTH:
             raise _wrong("contextId", f"Must have at most {TOPIC_LENGTH} characters")
         said = msgspec.json.encode(message)
-        # A text that is too long is refused as such, below.
+        # `InboxTasks.send` refuses a text that is too long.
         text_bytes = min(len(received.text.encode()), BODY_BYTES)
         size = len(said) - len(msgspec.json.encode(received.text)) + text_bytes
         if size > MAX_SAID_BYTES:
@@ -87,7 +87,7 @@ class InboxAgents:
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
         turn = NewTurn(
             task=earlier.id if earlier else "",
-            before=earlier.last.id if earlier and not closed else "",  # empty: refused, unless it is repeated
+            before=earlier.last.id if earlier and not closed else "",  # empty: the step accepts only a repeat
             context=context,
             context_name=self._tasks.context_name(address, context, rate.client),
             said=said,
@@ -104,10 +104,10 @@ class InboxAgents:
     async def until_paused(
         self, address: str, task: InboxTask, seconds: float, history_length: int | None
     ) -> InboxTask:
-        """A task with so much of its history, once it is over or needs its sender, or after `seconds`.
+        """Return a task once it is over or waits for its sender, or after `seconds`. Raises A2AError.
 
-        If it cannot be read any more, `task` as it is: a client that got an error would send its message again. Raises
-        A2AError.
+        It has the last `history_length` messages, or all. If Redis cannot be reached any more, `task` is returned
+        unchanged: a client that got an error would send its message again.
         """
         with refused_as_a2a(task.id), suppress(StoreUnavailable):
             await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
@@ -115,7 +115,7 @@ class InboxAgents:
         return task
 
     async def until_changed(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task from its last message in `task` on, once it has changed, or as it is after `seconds`.
+        """Return a task once it has changed, or after `seconds`. It begins with the last message of `task`.
 
         Raises A2AError, StoreUnavailable.
         """
@@ -123,12 +123,12 @@ class InboxAgents:
             return await self._tasks.wait(address, task, seconds, lambda found: found.version != task.version)
 
     async def get(self, address: str, task_id: str, history_length: int | None = None) -> InboxTask:
-        """A task, with as much of it read as that length of its history needs. Raises A2AError, StoreUnavailable."""
+        """Return a task with the last `history_length` messages, or all. Raises A2AError, StoreUnavailable."""
         with refused_as_a2a(task_id):
             return await self._tasks.get(address, task_id, history_length)
 
     async def followed(self, address: str, task_id: str) -> InboxTask:
-        """A task that is not over. Raises A2AError, StoreUnavailable."""
+        """Return a task that is not over, for a subscription. Raises A2AError, also if it is over; StoreUnavailable."""
         with refused_as_a2a(task_id):
             head = await self._tasks.head(address, task_id)
         if head.last.status in ENDS:
@@ -137,19 +137,17 @@ class InboxAgents:
         return await self.get(address, task_id)
 
     async def cancel(self, address: str, task_id: str) -> A2ATask:
-        """Withdraw the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
+        """Withdraw the last message of a task. Idempotent. Raises A2AError, StoreUnavailable."""
         with refused_as_a2a(task_id):
             task = await self._tasks.head(address, task_id)
             return self.view.task(await self._tasks.cancel(address, task))
 
     async def page(self, address: str, query: ListQuery, client: str) -> tuple[TaskList, int]:
-        """The tasks of a context, the last changed first, and what finding them cost, in bytes of an answer.
+        """Return a page of a context's tasks, the last changed first, and the cost of the search in bytes of an answer.
 
-        Without a context there is nothing to see.
-
-        A page begins after the time of change and the id that end the page before: a task that changes meanwhile moves
-        to the front, and none of the others is shown twice or left out. Raises Invalid, Refused `inbox.unknown`,
-        StoreUnavailable.
+        Without a context, the page is empty. The page token is a cursor: the time of change and the id of the last task
+        on the previous page. A task that changes meanwhile moves to the front; no other task is shown twice or skipped.
+        Raises Invalid, Refused `inbox.unknown`, StoreUnavailable.
         """
         oldest, before, size = oldest_wanted(query), _change_named(query.page_token), query.page_size
         if query.status and query.status not in ALL_STATES:
@@ -164,7 +162,7 @@ class InboxAgents:
             return listed(self.view.task(task, query.history_length), query)
 
         for index, each in enumerate(shown):
-            with suppress(A2AError):  # it has expired meanwhile
+            with suppress(A2AError):  # the task has expired meanwhile
                 read = await self.get(address, each.id, query.history_length)
                 for task in show_each([(each.id, read)], show).values():
                     tasks.append(task)
@@ -177,7 +175,10 @@ class InboxAgents:
 
 
 def _change_named(token: str) -> tuple[int, str] | None:
-    """Where a page begins: after the task of that time of change (ms) and id. Raises Invalid."""
+    """Parse a page token into the time of change (ms) and id of the last task before the page; None if it is empty.
+
+    Raises Invalid.
+    """
     at, _, task_id = token.partition(".")
     if token and not (ids.is_id(task_id) and AT.fullmatch(at)):
         raise wrong_token()
@@ -185,9 +186,9 @@ def _change_named(token: str) -> tuple[int, str] | None:
 
 
 def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
-    """Why a task takes no message: it is over, waits for its owner, or is full; None if it takes one.
+    """Return why a task takes no message: it is over, waits for the owner, or is full. None if it takes one.
 
-    Raises Invalid for a message of another context.
+    Raises Invalid for a message with another context.
     """
     if context_id is not None and context_id != task.context:
         raise _wrong("contextId", "contextId is not the one of the task")
@@ -203,7 +204,7 @@ def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
 
 @contextmanager
 def refused_as_a2a(task_id: str) -> Generator[None]:
-    """Raise refusals of an inbox about a task as A2A names them, and anything else as it is."""
+    """Convert refusals of an inbox about a task into A2AError; let all others pass."""
     try:
         yield
     except Refused as refused:

@@ -1,6 +1,6 @@
-"""A stream of what becomes of a task, as server-sent events (A2A v1.0 §3.1.2, §3.1.6).
+"""Streams a task and its changes as server-sent events (A2A v1.0 §3.1.2, §3.1.6).
 
-A change of a task wakes every process that follows it, so it does not matter to which one a client comes back.
+A change of a task wakes every process that follows the task, so a client may reconnect to any process.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from node.web.streams import HEARTBEAT_SECONDS, STREAM_SECONDS, Piece, one_line,
 COMMENT = b": still here\n\n"
 
 Form = Callable[[bytes], bytes]
-"""Turns the JSON of a StreamResponse into the data of an event, as the binding wants it."""
+"""Converts the JSON of a StreamResponse into the event data of a binding."""
 
 
 class TaskStream:
-    """One stream: the task as it is, and then its changes."""
+    """One stream: the task in its current state, then its changes."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class TaskStream:
         *,
         is_whole: bool,
     ) -> None:
-        """`history_length`: of the task that it begins with. `is_whole`: whether it goes on until the task is over,
-        even while that waits for its sender.
+        """`history_length`: for the task in the first event. `is_whole`: whether the stream goes on until the task is
+        over, even while the task waits for its sender.
         """
         self._agents = agents
         self._address = address
@@ -46,13 +46,13 @@ class TaskStream:
         self._ends = ENDS if is_whole else PAUSES
 
     async def run(self, send: Piece) -> None:
-        """Send events until there are no more, the client is too slow, the process stops or the time is over. A client
-        that subscribes again gets the present state of the task.
+        """Send events until the stream ends, the client is too slow, the process stops, or STREAM_SECONDS have passed.
 
-        The caller cancels it when the client is gone.
+        A client that subscribes again gets the current state of the task. The caller cancels this method when the
+        client is gone.
         """
         ends = asyncio.get_running_loop().time() + STREAM_SECONDS
-        with suppress(StoreUnavailable, Refused, TimeoutError):  # the client comes back and is told why
+        with suppress(StoreUnavailable, Refused, TimeoutError):  # the client subscribes again and gets the error then
             await send_in_time(self._first(), send)
             while self._task.last.status not in self._ends and self._agents.may_wait:
                 left = ends - asyncio.get_running_loop().time()
@@ -61,7 +61,7 @@ class TaskStream:
                 await self._go_on(min(HEARTBEAT_SECONDS, left), send)
 
     async def _go_on(self, seconds: float, send: Piece) -> None:
-        """Send what has become of the task, once it has changed; or after `seconds` that nothing has."""
+        """Wait for a change of the task and send its events; after `seconds` without a change, send a heartbeat."""
         before = self._task
         task = await self._agents.until_changed(self._address, before, seconds)
         if task.version == before.version:

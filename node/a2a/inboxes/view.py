@@ -1,4 +1,4 @@
-"""A chain of messages to an inbox as an A2A task, and what a stream tells of its changes (A2A v1.0 §4)."""
+"""Shows a chain of messages to an inbox as an A2A task, and its changes as stream events (A2A v1.0 §4)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,16 +20,16 @@ STATES: dict[InboxMessageStatus, State] = {
 }
 
 ENDS: frozenset[InboxMessageStatus] = frozenset({"done", "refused", "expired", "withdrawn"})
-"""Statuses of its last message with which a task is over."""
+"""Statuses of a task's last message with which the task is over."""
 
 PAUSES: frozenset[InboxMessageStatus] = frozenset({*ENDS, "input_required"})
-"""Statuses in which nothing happens until its sender does something."""
+"""Statuses of a task's last message in which the task is over or waits for its sender."""
 
 _MESSAGE = msgspec.json.Decoder(Message)
 
 
 class StatusUpdate(Wire):
-    """The status of a task has changed."""
+    """The new status of a task."""
 
     task_id: str
     context_id: str
@@ -48,7 +48,7 @@ class ArtifactUpdate(Wire):
 
 
 class StreamResponse(Wire):
-    """An event of a stream: exactly one of the three."""
+    """An event of a stream: exactly one of task, statusUpdate and artifactUpdate."""
 
     task: A2ATask | None = None
     status_update: StatusUpdate | None = None
@@ -56,18 +56,18 @@ class StreamResponse(Wire):
 
 
 def latest(task: InboxTask) -> InboxTask:
-    """A task with its last message alone, which is all that is kept of it while somebody waits: 32 take 2.5 MB."""
+    """Return a task with its last message only. A waiting request keeps no more, because 32 messages take 2.5 MB."""
     return msgspec.structs.replace(task, turns=task.turns[-1:])
 
 
 class TaskView:
-    """Shows tasks; `base` is the address of the node, below which artifacts are."""
+    """Converts tasks to A2A. `base` is the node's public URL, to which artifact paths are appended."""
 
     def __init__(self, base: str) -> None:
         self._artifacts = f"{base}/api/v1/artifacts/"
 
     def task(self, task: InboxTask, history_length: int | None = None) -> A2ATask:
-        """A task with the last messages of its history, all of them if None."""
+        """Return a task with the last `history_length` messages of its history; all if None."""
         turns = task.turns if history_length != 0 else []
         history = [message for turn in turns for message in self._messages(task, turn)]
         kept = history[-history_length:] if history_length else history
@@ -81,10 +81,10 @@ class TaskView:
         )
 
     def events(self, task: InboxTask, message: InboxTurn, before: InboxTurn | None = None) -> Iterator[StreamResponse]:
-        """The events that report on a stream what became of a message of a task since the task's last was `before`.
+        """Yield the stream events of a message's status changes since `before`, the task's last message as sent so far.
 
-        Every stream has the same (A2A v1.0 §3.5.2), also one that looks when the task has gone on twice. Without
-        `before`, they report the message's present status alone.
+        Every stream of a task sends the same events (A2A v1.0 §3.5.2), even one that reads the task only after two
+        changes. Without `before`, the events report only the message's current status.
         """
         for turn in _passed(message, before) if before else [message]:
             if artifact := self._artifact(turn):
@@ -96,7 +96,7 @@ class TaskView:
         return Status(STATES[last.status], timestamp(last.at), said)
 
     def _messages(self, task: InboxTask, turn: InboxTurn) -> Iterator[Message]:
-        """A message and, if the task went on or was canceled after it, what its owner asked."""
+        """Yield a message and, if the task went on or was canceled after it, the owner's question."""
         said = _MESSAGE.decode(turn.said)
         yield msgspec.structs.replace(said, task_id=task.id, context_id=task.context)
         if (turn is not task.last or turn.status == "withdrawn") and (asked := self._answer(task, turn)):
@@ -113,7 +113,7 @@ class TaskView:
         return Artifact(artifact_id=f"{turn.id}-reply", parts=parts, name="reply") if parts else None
 
     def _parts(self, turn: InboxTurn) -> list[Part]:
-        """What an owner said: text, or what only the other side can read; and artifacts by their addresses."""
+        """Return the owner's reply: text, or ciphertext that only the sender can read, and the URLs of artifacts."""
         parts: list[Part] = []
         if turn.reply is not None:
             parts.append(Part(text=turn.reply, media_type="text/plain"))
@@ -124,7 +124,10 @@ class TaskView:
 
 
 def _passed(turn: InboxTurn, before: InboxTurn) -> list[InboxTurn]:
-    """The message in each status that it has had since it was `before`, or since it was sent if that is another one."""
+    """Return the message in each status that it has had since `before`.
+
+    If `before` is another message, these are all its statuses since it was sent.
+    """
     earlier: list[tuple[InboxMessageStatus, int | None]] = [("queued", turn.sent_at), ("read", turn.read_at)]
     passed = [
         msgspec.structs.replace(turn, status=status, at=at)
