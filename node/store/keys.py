@@ -39,7 +39,7 @@ def rate(partition: int, kind: str, client: str) -> Key:
 
 
 def places(partition: int, kind: str, client: str) -> Key:
-    """Names of the things of a kind that one client has, by the time (ms) at which they end. TTL: until the last ends."""
+    """Names of the things of a kind that one client has, by the time (ms) of their end. TTL: until the last ends."""
     return Key(f"held:{_TAGS[partition]}:{kind}:{client}")
 
 
@@ -171,7 +171,7 @@ def agent(agent_id: str) -> Key:
 
 
 def agents_of(address: str) -> Key:
-    """Ids of the entries that an address or host proved, by the time (ms) at which they end. TTL: until the last ends."""
+    """Ids of the entries that an address or host proved, by the time (ms) of their end. TTL: until the last ends."""
     return _at("agents-of", address)
 
 
@@ -250,7 +250,7 @@ def leases_of(task_id: str) -> Key:
 
 
 def artifacts(partition: int) -> Key:
-    """Ids of artifacts that have bytes, by the time (ms) at which the bytes are to be deleted. Removed with the bytes."""
+    """Ids of artifacts that have bytes, by the time (ms) at which the bytes are deleted. Removed with the bytes."""
     return Key(f"artifacts:{_TAGS[partition]}")
 
 
@@ -363,8 +363,8 @@ LAST_BACKUP = Key("node:backup:{identity}")
 """Time (ms) at which the last complete backup began. Kept."""
 
 BLOCKED = Key("blocked")
-"""Networks and keys whose requests are refused, and until when, a hash. An entry is kept until it expires or the
-operator removes it."""
+"""Networks and keys whose requests are refused, and until when, a hash. An entry is kept until the operator removes it
+or, after it has expired, blocks another client."""
 
 AUDIT = Key("audit")
 """Actions of operators, a stream. Trimmed to a number of entries."""
