@@ -31,7 +31,7 @@ def _sorted(value: object) -> bytes:
 
 
 def _is_inexact(raw: bytes) -> bool:
-    """Return whether a number has more than 15 digits, or an exponent that may be out of the range of doubles."""
+    """Return whether a number may have more than 15 digits, or may be too small for a double."""
     # Called for every relay message. A regular expression for digits would take ten times as long. `in` takes 1.5 times
     # as long as `find`, since it first tries to interpret its left operand as a number.
     return raw.translate(_DIGITS).find(_LONG) >= 0 or (

@@ -1,4 +1,4 @@
-"""Calls to the operating system and the interpreter that concern the own process: signals, limits, priority, exit.
+"""Calls to the operating system and the interpreter about this process itself: signals, limits, priority, exit.
 
 `run/serve.py` starts the processes.
 """

@@ -22,7 +22,7 @@ after a lost answer, and limits what others gain who guess the key or use the sa
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """An Idempotency-Key, bound to the client that sent it and to the operation."""
+    """An Idempotency-Key, bound to its sender (see `bound_key`) and to the operation."""
 
     scope: str
     """The name of the record: a digest that reveals neither the client nor the key."""

@@ -302,7 +302,7 @@ def activity(partition: int, what: str, day: int) -> Key:
 
 def reports(partition: int) -> Key:
     """Reported posts, as `<thread>:<seq>`, by time (ms) of the last report. Kept until the operator has reviewed the
-    post, or the post is removed.
+    post or the post is removed, but no longer than 90 days.
     """
     return Key(f"reports:{_TAGS[partition]}")
 

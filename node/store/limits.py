@@ -28,7 +28,7 @@ their cost is known, a posted agent URL for up to 30 s. They are never refunded.
 itself.)"""
 
 ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
-"""Functions that return the key of an entity which `LimitStore.take_of` counts for, by kind."""
+"""Key functions of the entities with limits of their own (`LimitStore.take_of`), by kind of request."""
 
 
 class QuotaArguments(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +105,7 @@ class RateLimit(Protocol):
     def limit(self) -> Limit: ...
 
     def settle(self, taken: LimitState) -> None:
-        """Raises Refused `limit.exceeded`."""
+        """Take the state of the limit after the request. Raises Refused `limit.exceeded`."""
         ...
 
 

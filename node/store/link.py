@@ -175,7 +175,7 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
 
 @asynccontextmanager
 async def _answer_within(seconds: float) -> AsyncGenerator[None]:
-    """Raise TimeoutError if the block takes longer. It has a text to show to people; that of asyncio has none."""
+    """Raise TimeoutError if the block takes longer. This error has a text to show; asyncio's own has none."""
     try:
         async with asyncio.timeout(seconds):
             yield

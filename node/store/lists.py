@@ -14,7 +14,7 @@ ENTITIES_AT_ONCE = 500
 """Approximate number of entities of a list that are read at a time."""
 
 UNREACHABLE = "unreachable"
-"""Stands for the status of an entity that cannot be read, in the search."""
+"""In the search, the status of an entity that cannot be read."""
 
 Listing: TypeAlias = Mapping[str, Sequence[bytes | None]]
 """Values of the fields that determine the lists of an entity, by the entity's id."""
