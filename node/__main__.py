@@ -20,9 +20,9 @@ def main() -> int:
     _open_standard_streams()
     gc.set_threshold(*GC_THRESHOLDS)
     try:
-        with as_if_not_installed("rich"):  # Litestar has it, and structlog would show tracebacks with it; we log JSON
+        with as_if_not_installed("rich"):  # installed by Litestar; structlog would format tracebacks with it
             importlib.import_module("structlog")
-        from node import cli  # noqa: PLC0415 - with Python's thresholds, this import would take a tenth longer
+        from node import cli  # noqa: PLC0415 - with Python's own thresholds this import takes 10 % longer
 
         return cli.main()
     except KeyboardInterrupt:  # serve, web and worker handle SIGINT themselves, once they are imported
@@ -30,10 +30,10 @@ def main() -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open /dev/null in place of those that whoever started this process has closed (`<&- >&-`).
+    """Open /dev/null in place of each standard stream that the parent process has closed (`<&- >&-`).
 
-    The next socket or file would take their numbers: a child would not get that socket, and what it prints would be
-    in that file.
+    Otherwise the next socket or file would get the number of that stream. A child process would not inherit such a
+    socket, and would print into such a file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -1,9 +1,9 @@
-"""The `relay-node` command: reads the settings, runs what was asked for, returns its exit status.
+"""The `relay-node` command: reads the settings, runs a subcommand and returns its exit status.
 
-0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, as one sentence on stderr explains;
-75: a temporary failure, after which whoever starts the node may try again: a port is taken, the embedded Redis was
-killed, the node of an operator's command is stopped or its Redis out of reach, or the disk to which the output goes is
-full; 130: somebody pressed Ctrl-C.
+0: done. 1: done, and the answer is no. 2: a setting or an argument cannot be used; a sentence on stderr says why.
+75: a temporary failure, worth a retry: a port is taken, the embedded Redis was killed, the node that an operator's
+command addresses is stopped or its Redis is out of reach, or the disk that the output is written to is full.
+130: interrupted by Ctrl-C.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ROLES: dict[str, tuple[Callable[[Settings], None], str]] = {
     "web": (launch.web, "run the web processes only"),
     "worker": (launch.worker, "run the background worker only"),
 }
-"""The commands that run a node, and what they mean."""
+"""The commands that run a node: the function and the help text of each."""
 
 TOOLS = (
     "node.admin.console.group",
@@ -40,19 +40,18 @@ TOOLS = (
     "node.admin.verify",
     "node.admin.models",
 )
-"""The other modules with commands, in the order of --help. They are not imported to run a node, so that it starts
-faster."""
+"""The other modules with commands, in the order of --help. Not imported to run a node, so that it starts faster."""
 
 
 def register(commands: Commands) -> None:
-    """Add the commands that run a node and look at it."""
+    """Add the commands that run a node or inspect it."""
     for role, (run, meaning) in ROLES.items():
         commands.add(role, _runs(run), meaning).set_defaults(role=role)
     commands.add("check", _check, "say what works and what is missing, without starting the node")
     listing = commands.add("config", _config, "print every setting, its value, and where that comes from")
     listing.add_argument("--json", action="store_true", help="as JSON, with defaults and meanings")
     listing.add_argument("--markdown", action="store_true", help="defaults and meanings, as a table for documents")
-    listing.set_defaults(settings=Settings)  # the defaults: the command has to work where a setting is wrong, too
+    listing.set_defaults(settings=Settings)  # the defaults, so that the command works even if a setting is wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,11 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             importlib.import_module(module).register(commands)
     given = parser.parse_args(arguments)
     if given.config:
-        os.environ[CONFIG] = given.config  # the processes that this one starts read the same
+        os.environ[CONFIG] = given.config  # for the child processes
     try:
         settings = given.settings()
-        # At a terminal, an operator's command prints only what was asked for. Where its output is collected, it also
-        # logs what it did.
+        # At a terminal, an operator's command prints only its result. If stderr is not a terminal, it also logs what
+        # it did.
         role = given.role
         log.configure("critical" if not role and sys.stderr.isatty() else settings.log, role)
         status = given.run(settings, given)
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"relay-node: {error}", file=sys.stderr)
         return error.status
-    except BrokenPipeError:  # `| head` has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe, as `| head` does
         process.stop_writing()
         return 1
     except OSError as error:
@@ -105,7 +104,7 @@ def _runs(role: Callable[[Settings], None]) -> Callable[[Settings, argparse.Name
 
 
 def _check(settings: Settings, _given: argparse.Namespace) -> int:
-    from node.admin import check  # noqa: PLC0415 - a web process would start a tenth of a second later for it
+    from node.admin import check  # noqa: PLC0415 - at the top it would delay a web process by 0.1 s
 
     missing = False
     for finding in check.findings(settings):
@@ -122,7 +121,7 @@ class SettingInForce(SettingRow, frozen=True):
 
 
 def _config(_settings: Settings, given: argparse.Namespace) -> int:
-    """Print the settings in force. Raises ConfigError after that if one of them cannot be used."""
+    """Print the settings in force, then raise ConfigError if one of them cannot be used."""
     if given.markdown:
         print(page(), end="")
         return 0

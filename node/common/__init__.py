@@ -1,1 +1,1 @@
-"""Small modules for all folders; they use only `config`: refusals, timestamps, tokens, counters, processes."""
+"""Small modules for all folders: refusals, timestamps, tokens, counters, processes. They import only `config`."""

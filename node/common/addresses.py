@@ -1,4 +1,4 @@
-"""IP addresses that can be written in two ways."""
+"""One form for IP addresses that can be written in two ways."""
 
 from ipaddress import IPv6Address
 
@@ -6,10 +6,10 @@ from node.config.values import Address
 
 
 def unmapped(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address such as `::ffff:192.0.2.1` stands for (RFC 4291 §2.5.5.2); others as they
-    are.
+    """Convert an IPv4-mapped IPv6 address such as `::ffff:192.0.2.1` to IPv4 (RFC 4291 §2.5.5.2). Return any other
+    address unchanged.
 
-    A socket that takes IPv4 and IPv6 names its IPv4 peers so, and Python before 3.13 says that `::ffff:127.0.0.1` is
-    no loopback address.
+    A dual-stack socket reports its IPv4 peers in the mapped form, and Python before 3.13 does not treat
+    `::ffff:127.0.0.1` as a loopback address.
     """
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address

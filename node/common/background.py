@@ -1,4 +1,4 @@
-"""The background tasks of a process. One that fails is logged, counted and started again."""
+"""The background tasks of a process. A task that fails is logged, counted and restarted."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,16 +13,16 @@ from node.common.stopping import sleep_unless_stopped
 log = structlog.get_logger()
 
 FIRST_PAUSE = 0.1
-"""Seconds before a task that failed is started again; the pause doubles with each failure in a row."""
+"""Seconds before a failed task is restarted; the backoff doubles with each failure in a row."""
 
 MAX_PAUSE = 30.0
-"""The longest pause, in seconds. After a run that lasted longer than this, the next pause is FIRST_PAUSE again."""
+"""Longest backoff, in seconds. After a run that lasted longer than this, the next pause is FIRST_PAUSE again."""
 
 CoroutineFunction = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def report_every(seconds: float, report: CoroutineFunction) -> None:
-    """Call `report` every `seconds` until cancelled, and then once more for what is left."""
+    """Call `report` every `seconds` until cancelled, and then once more, so that nothing is left unreported."""
     try:
         while True:
             await asyncio.sleep(seconds)
@@ -35,12 +35,12 @@ class Background:
     """Background tasks of one process."""
 
     def __init__(self, stop: asyncio.Event | None = None) -> None:
-        """`stop`: once it is set, a task that fails is not started again."""
+        """`stop`: once it is set, a task that fails is not restarted."""
         self._stop = stop or asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: CoroutineFunction) -> "asyncio.Task[None]":
-        """Run `work` until it returns or `close` is called; start it again each time it fails. Returns its task."""
+        """Run `work` until it returns or `close` is called, restarting it each time it fails. Returns its task."""
         counters.RESTARTS.setdefault(name, 0)  # so that a monitor sees the first failure as an increase
         task = asyncio.create_task(self._supervise(name, work), name=name)
         self._tasks.add(task)
@@ -48,7 +48,7 @@ class Background:
         return task
 
     async def close(self) -> None:
-        """Cancel all, and wait until they have cleaned up."""
+        """Cancel all tasks, and wait until they have cleaned up."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -67,7 +67,7 @@ class Background:
                 raise
             try:
                 failure = task.exception()
-            except asyncio.CancelledError as stray:  # not by `close`: it awaited something that was cancelled
+            except asyncio.CancelledError as stray:  # not by `close`: the work awaited something cancelled
                 failure = stray
             if failure is None:
                 return

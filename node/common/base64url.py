@@ -4,10 +4,10 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 
 def encode(data: bytes) -> str:
-    """The text of some bytes."""
+    """Encode bytes to text."""
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode(text: str) -> bytes:
-    """The bytes of a text. Not every text that is read is one that `encode` writes. Raises ValueError."""
+    """Decode text to bytes. Accepts some texts that `encode` never produces. Raises ValueError."""
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -5,9 +5,9 @@ from typing import Any
 
 
 async def ended_before(work: asyncio.Future[Any], other: asyncio.Future[Any]) -> bool:
-    """Wait until one of two tasks has ended, and cancel the other. Returns whether `work` had ended by itself.
+    """Wait until one of two tasks has ended, and cancel the other. Returns whether `work` ended by itself.
 
-    When this returns or raises, both have ended and cleaned up. Their own exceptions are not raised here.
+    When this returns or raises, both tasks have ended and cleaned up. Their own exceptions are not raised here.
     """
     try:
         await asyncio.wait((work, other), return_when=asyncio.FIRST_COMPLETED)
@@ -15,5 +15,5 @@ async def ended_before(work: asyncio.Future[Any], other: asyncio.Future[Any]) ->
     finally:
         work.cancel()
         other.cancel()
-        # `gather` waits for both even if it is itself cancelled meanwhile, unlike `wait`.
+        # Unlike `wait`, `gather` waits for both tasks even if it is itself cancelled meanwhile.
         await asyncio.gather(work, other, return_exceptions=True)

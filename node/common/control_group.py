@@ -1,15 +1,16 @@
-"""How much of the machine a container or a systemd unit may use (cgroup v2)."""
+"""The resource limits of the container or systemd unit that this process runs in (cgroup v2)."""
 
 from pathlib import Path, PurePosixPath
 
 OWN = Path("/proc/self/cgroup")
-"""Has the control group of this process in a line that begins with `0::/`."""
+"""File with the control group of this process, in a line that begins with `0::/`."""
 
 GROUPS = Path("/sys/fs/cgroup")
 
 
 def bounds(name: str) -> list[str]:
-    """The contents of the file of this name, such as `memory.max`, in the process' group and in those above it.
+    """Return the contents of the file `name`, such as `memory.max`, in the control group of this process and in each
+    group above it.
 
     `max` means no bound. Empty outside Linux.
     """

@@ -1,15 +1,18 @@
-"""Makes the disk keep what was written (fsync): until then a power failure may lose files and their names."""
+"""Flushes files to disk (fsync). Before that, a power failure may lose files and their names."""
 
 import errno
 import os
 from pathlib import Path
 
 NOT_POSSIBLE = frozenset({errno.EACCES, errno.EINVAL, errno.ENOTSUP})
-"""Errors for directories that this user may not read, or that the file system cannot sync."""
+"""Error numbers for directories that this user may not read, or that the file system cannot sync."""
 
 
 def sync(path: Path) -> None:
-    """Return once the disk has a file, or the names in a directory where that is possible. Raises OSError."""
+    """Flush a file, or the names in a directory, to disk. A directory that cannot be flushed is skipped.
+
+    Raises OSError.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -22,6 +25,6 @@ def sync(path: Path) -> None:
 
 
 def sync_all(directory: Path) -> None:
-    """`sync` a directory and everything below it. Faster after all files are written than after each."""
+    """`sync` a directory and everything below it. Faster once after all files are written than after each file."""
     for path in (*directory.rglob("*"), directory):
         sync(path)

@@ -1,8 +1,8 @@
-"""The extras of the distribution, which an installation may lack."""
+"""The optional dependencies (extras) of the distribution."""
 
 import sys
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an extra for the running interpreter, not for the one that a shell would find."""
+    """Return the command that installs an extra for the running interpreter, which a shell's PATH may not find."""
     return f"{sys.executable} -m pip install 'relay-node[{extra}]'"

@@ -1,4 +1,4 @@
-"""A lock on a folder, released when its process ends, however that ends."""
+"""A lock on a folder, which is released at the latest when the process ends, for whatever reason."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 def locked(folder: Path, *, wait: bool = False) -> Generator[None]:
     """Hold the folder's lock. Processes that are forked meanwhile hold it, too.
 
-    If another thread or process holds it, this waits for it, or raises OSError.
+    If another thread or process holds the lock, wait for it (`wait`) or raise OSError.
     """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

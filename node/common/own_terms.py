@@ -1,6 +1,6 @@
-"""The terms of a new entity's own text, which the step that keeps the entity can keep as well.
+"""The terms of a new entity's own text, which the step that keeps the entity can keep in the search index, too.
 
-Then search finds the entity by its text from that moment on, and Redis has one step to run instead of two.
+Then search finds the entity by its text at once, and Redis runs one step instead of two.
 """
 
 from typing import Protocol
@@ -9,10 +9,10 @@ import msgspec
 
 
 class OwnTerms(msgspec.Struct, frozen=True, gc=False):
-    """Arguments of a step that keeps the search document of an entity (`lua/lib/keep_terms.lua`)."""
+    """The arguments of a step that also keeps the search document of an entity (`lua/lib/keep_terms.lua`)."""
 
     whole: int | str
-    """1 if these are the terms of the whole text, 0 if of its beginning; empty if there are none to keep."""
+    """1 if these are the terms of the whole text, 0 if only of its beginning; empty if there are none to keep."""
     terms: str
     """Separated by spaces."""
     marks: bytes
@@ -23,12 +23,15 @@ NO_TERMS = OwnTerms("", "", b"")
 
 
 class TextIndex(Protocol):
-    """Has new entities found by their text at once."""
+    """Makes new entities searchable by text at once."""
 
     def own_terms(self, title: str, body: str, /) -> OwnTerms:
-        """What the step that keeps the entity is to keep as well; NO_TERMS where it cannot, and `note` is to follow."""
+        """Return the terms that the step which keeps the entity must keep, too.
+
+        NO_TERMS if the step cannot; then the caller calls `note` after the step.
+        """
         ...
 
     async def note(self, entity_id: str, title: str, body: str, /) -> None:
-        """Index an entity that is kept. Raises StoreUnavailable."""
+        """Index an entity after it was kept. Raises StoreUnavailable."""
         ...

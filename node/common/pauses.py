@@ -1,4 +1,4 @@
-"""Lets a request give up its turn while it waits for a change.
+"""Lets a request release its turn while it waits for a change.
 
 Code that waits (`long_poll`, claim-next, pages of events) does not know which request it works for, so it finds the
 request's `RequestTurn.pause` (`node.web.turn`) in a context variable. Only the waits are exempt from the client's turn;
@@ -13,9 +13,9 @@ from contextvars import ContextVar
 Pause = Callable[[], AbstractAsyncContextManager[None]]
 
 PAUSE: ContextVar[Pause] = ContextVar("pause", default=nullcontext)
-"""How the running request pauses; by default it does nothing."""
+"""Returns a context manager in which the present request pauses; by default one that does nothing."""
 
 
 def paused() -> AbstractAsyncContextManager[None]:
-    """A context manager for a block that does nothing but wait."""
+    """Return a context manager for a block that only waits."""
     return PAUSE.get()()

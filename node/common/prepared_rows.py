@@ -1,4 +1,4 @@
-"""Keeps the rows of lists as JSON from one answer to the next."""
+"""A cache of list rows as JSON, shared by successive answers."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -8,29 +8,31 @@ from msgspec import Raw, json
 S = TypeVar("S")
 
 KEPT_BYTES = 4 * 1024 * 1024
-"""Bytes kept for one list, about: enough for the rows of its first pages, or for the 30 longest rows."""
+"""Approximate size of the cache of one list, in bytes: enough for the rows of the first pages, or the 30 longest rows.
+"""
 
 OVERHEAD = 2048
-"""Bytes that a row takes besides its text, for the objects it was made from."""
+"""Bytes that a row takes besides its text, for the objects that it was made from."""
 
 
 class PreparedRows(Generic[S]):
-    """Encodes a row once for as long as it stays the same.
+    """Encodes a row again only when its source has changed.
 
-    A row is kept with the source it was made from, and used again only for an equal source, so it is never older than
-    what was read. The least recently used rows are dropped first.
+    A row is cached with the source that it was made from, and reused only for an equal source, so it is never stale.
+    The least recently used rows are evicted first.
     """
 
     def __init__(self, show: Callable[[str, S], object], most: int = KEPT_BYTES) -> None:
-        """`show` makes the row of an entity from its id and what was read of it. `most`: bytes kept, about."""
+        """`show` makes the row of an entity from its id and its source. `most`: approximate size of the cache, in
+        bytes."""
         self._show = show
         self._most = most
         self._rows: dict[str, tuple[S, Raw]] = {}
         self.size = 0
-        """Bytes kept now, about."""
+        """Approximate present size of the cache, in bytes."""
 
     def of(self, entity_id: str, source: S) -> Raw:
-        """The row of an entity, of which `source` was read."""
+        """Return the row of an entity. `source`: what was just read of the entity."""
         kept = self._rows.pop(entity_id, None)
         if kept is None or kept[0] != source:
             if kept is not None:

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 
 def open_private(path: Path) -> BinaryIO:
-    """Create a file of mode 0600, less what the umask removes, for writing. Raises FileExistsError."""
+    """Create a file with mode 0600, less the bits in the umask, and open it for writing. Raises FileExistsError."""
     return open(path, "xb", opener=_private)
 
 

@@ -1,4 +1,4 @@
-"""What a process asks of the operating system and the interpreter for itself: signals, limits, priority, its end.
+"""Calls to the operating system and the interpreter about this process itself: signals, limits, priority, exit.
 
 `run/serve.py` starts the processes.
 """
@@ -19,39 +19,39 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
 
 NICENESS = 10
-"""For work that no acknowledgement waits for: beside other work it gets a tenth as much processor time."""
+"""Niceness of work that no acknowledgement waits for: it gets a tenth of the processor time of competing work."""
 
 LOWEST_NICENESS = 19
-"""For work that has to wait even for work of NICENESS: beside other work it gets a seventieth."""
+"""Niceness of work that yields even to work of NICENESS: it gets 1/70 of the processor time of normal work."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(parent: int, signum: signal.Signals) -> None:
-    """Have the kernel send this process `signum` when its parent, process `parent`, has ended.
+    """Have the kernel send this process `signum` when its parent, process `parent`, ends.
 
-    To be called in the child, before or after exec. The kernel waits for the end of the *thread* that created the
-    child, so a parent has to start its children from its main thread. Only Linux has this; elsewhere the children of a
-    parent that is killed with SIGKILL go on running.
+    Call it in the child, before or after exec. The kernel watches the *thread* that created the child, so a parent must
+    start its children from its main thread. Only Linux has this. On other systems, the children of a parent that is
+    killed with SIGKILL go on running.
     """
     if _libc is None:
         return
     _libc.prctl(PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
-    if os.getppid() != parent:  # it had ended before the call
+    if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)
 
 
 def exists(pid: int) -> bool:
-    """Whether there is a process of that id."""
+    """Return whether there is a process with this id."""
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return isinstance(error, PermissionError)  # it is another user's
+        return isinstance(error, PermissionError)  # the process of another user
     return True
 
 
 def leave() -> NoReturn:
-    """End this process with status 0, without waiting for its threads. What was logged or printed is written first."""
+    """Exit with status 0 without waiting for threads, after flushing logs and standard streams."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -59,7 +59,7 @@ def leave() -> NoReturn:
 
 
 def end(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Ask a child to end, and kill it if it has not after `seconds`. Returns whether it ended by itself."""
+    """Send SIGTERM to a child, and kill it if it has not ended after `seconds`. Returns whether it ended by itself."""
     child.terminate()
     try:
         child.wait(max(0.0, seconds))
@@ -71,12 +71,12 @@ def end(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 def stop_writing() -> None:
-    """Send the rest of stdout to /dev/null: its reader is gone, as after `| head`."""
+    """Redirect the rest of stdout to /dev/null, because its reader is gone, as after `| head`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one: each client connection takes one."""
+    """Raise the soft limit of open files to the hard limit, since each client connection takes a descriptor."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -90,29 +90,29 @@ def give_way() -> None:
 
 
 def have_children_give_way(parent: int) -> None:
-    """Lower the priority of the children of the main thread of process `parent` to the lowest there is.
+    """Give the children of the main thread of process `parent` the lowest priority.
 
-    Only Linux tells which these are; elsewhere they keep theirs.
+    Only Linux lists these children; on other systems they keep their priority.
     """
     try:
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
     except OSError:  # not Linux, or the parent has just ended
         return
     for child in children.split():
-        with suppress(ProcessLookupError, PermissionError):  # it has just ended; a sandbox forbids it
+        with suppress(ProcessLookupError, PermissionError):  # the child has just ended; a sandbox forbids the call
             os.setpriority(os.PRIO_PROCESS, int(child), LOWEST_NICENESS)
 
 
 def freeze() -> None:
     """Exempt all present objects, such as modules, from garbage collection, so that each collection takes less time.
 
-    Nothing is collected first: that takes 50 ms of a process's start, and finds 1,500 objects of 100,000.
+    There is no collection first: it would delay the start by 50 ms, and free only 1,500 of 100,000 objects.
     """
     gc.freeze()
 
 
 def import_path() -> dict[str, str]:
-    """Environment variables by which a child finds this package if it is not installed."""
+    """Return the environment variables with which a child process finds this package if it is not installed."""
     root = str(Path(__file__).parents[2])
     if root in site.getsitepackages():
         return {}

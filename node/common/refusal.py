@@ -15,7 +15,7 @@ class Refused(Exception):
         super().__init__(code)
         self.code = code
         self.retry_after = retry_after
-        """Seconds until the same request can succeed, if that is known."""
+        """Seconds until the same request can succeed; None if unknown."""
         self.facts = facts
 
 
@@ -37,10 +37,10 @@ class Invalid(Exception):
         self.issues = tuple(issues)
 
     def moved(self, new_loc: Callable[[tuple[str | int, ...]], tuple[str | int, ...]]) -> "Invalid":
-        """The same issues, each with `new_loc(loc)` as its `loc`: a body may be part of what a client sent."""
+        """Return the same issues with `new_loc(loc)` as their `loc`, for a body that is only a part of a request."""
         return Invalid([msgspec.structs.replace(issue, loc=new_loc(issue.loc)) for issue in self.issues])
 
     @classmethod
     def field(cls, *loc: str | int, msg: str, kind: str = "value_error") -> "Invalid":
-        """One wrong field."""
+        """Return an Invalid with one wrong field."""
         return cls([Issue(loc, msg, kind)])

@@ -1,4 +1,4 @@
-"""Finds JSON objects in which a name occurs twice: parsers differ in which of its values they keep."""
+"""Finds JSON objects in which a name occurs twice. Parsers differ in which of the values they keep."""
 
 import orjson
 
@@ -12,9 +12,10 @@ def without_repetition(members: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def repeats_a_name(raw: bytes, value: object) -> bool:
-    """Whether an object in the JSON document `raw` has two members of one name; `value` has the last of them only.
+    """Return whether an object in the JSON document `raw` has two members of the same name.
 
-    Encoded again, `value` has as many quotation marks as the document, unless members were dropped.
+    `value` is the decoded document, which has only the last of such members. If no member was dropped, `value` encoded
+    again has as many quotation marks as the document.
     """
-    escapes = raw.replace(rb"\\", b"") if b"\\" in raw else raw  # of which `\\u0022` is no quotation mark
+    escapes = raw.replace(rb"\\", b"") if b"\\" in raw else raw  # or `\\u0022` would count as a quotation mark
     return raw.count(b'"') + escapes.count(rb"\u0022") > orjson.dumps(value).count(b'"')

@@ -1,4 +1,4 @@
-"""The id of the request that is being handled, which log lines contain."""
+"""The id of the request that is being handled, for log lines."""
 
 from contextvars import ContextVar
 

@@ -1,4 +1,4 @@
-"""One read for all callers that want the same at the same time."""
+"""Shares one read among all callers that want the same value at the same time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -12,18 +12,18 @@ V = TypeVar("V")
 class SharedReads(Generic[K, V]):
     """Shares reads of the same key.
 
-    At most one read of a key runs at a time; callers that arrive meanwhile share the next one, so each gets a value
-    that was read after it asked. No value is kept for later callers.
+    At most one read of a key runs at a time. Callers that arrive meanwhile share the next read, so each caller gets a
+    value that was read after its call. No value is cached for later callers.
     """
 
     def __init__(self, read: Callable[[K], Awaitable[V]]) -> None:
         self._read = read
         self._waiting: dict[K, list[asyncio.Future[V]]] = {}
-        """Callers that wait for the next read, by key. A key is there as long as a read of it runs."""
+        """Callers that wait for the next read, by key. A key is present as long as a read of it runs."""
         self._under_way: set[asyncio.Task[V]] = set()
 
     def get(self, key: K) -> "asyncio.Future[V]":
-        """The result of a read that begins after this call, or its exception."""
+        """Return the future result, or exception, of a read that begins after this call."""
         outcome: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.get(key)
         if waiting is None:
@@ -34,7 +34,7 @@ class SharedReads(Generic[K, V]):
         return outcome
 
     def _follow(self, key: K) -> None:
-        """Read for the callers that wait, including those that still come in this turn of the event loop."""
+        """Read for the callers that wait, including those that arrive later in this turn of the event loop."""
         task = asyncio.get_running_loop().create_task(self._begin(key))
         self._under_way.add(task)
         task.add_done_callback(partial(self._settle, key, self._waiting[key]))
@@ -45,7 +45,7 @@ class SharedReads(Generic[K, V]):
 
     def _settle(self, key: K, callers: "list[asyncio.Future[V]]", task: "asyncio.Task[V]") -> None:
         self._under_way.discard(task)
-        if task.cancelled():  # the process ends
+        if task.cancelled():  # the process is ending
             for outcome in [*callers, *self._waiting.pop(key)]:
                 outcome.cancel()
             return

@@ -1,5 +1,5 @@
-"""Notices that this process was held up: it was stopped, or got no processor time. An answer that it waited for may
-have come in time all the same, so a timeout then says nothing about the other side.
+"""Detects stalls of this process: times in which it was stopped or got no processor time. An answer may have arrived in
+time during a stall, so a timeout then says nothing about the other side.
 """
 
 import asyncio
@@ -10,22 +10,22 @@ from collections.abc import Callable
 from node.common.stopping import sleep_unless_stopped
 
 LOOK_SECONDS = 0.5
-"""Time between two looks at the clock."""
+"""Time between two checks of the clock."""
 
 HELD_UP_SECONDS = 3.0
-"""A look that comes this late shows that the process was held up. It is the shortest timeout of an outgoing call, which
+"""A check that is this late means that the process was held up. This is the shortest timeout of an outgoing call, which
 such a delay uses up by itself."""
 
 
 class StallDetector:
-    """When this process was last found to have been held up, by a monotonic clock."""
+    """Records when this process was last held up, by a monotonic clock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._held_up_until = -math.inf
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Look until `stop` is set. Of timers that expire while the process is held up, this one is among the first."""
+        """Check the clock until `stop` is set. The timer is short, so after a stall it fires before most timeouts."""
         while not stop.is_set():
             looked_at = self._clock()
             await sleep_unless_stopped(stop, LOOK_SECONDS)
@@ -33,5 +33,5 @@ class StallDetector:
                 self._held_up_until = self._clock()
 
     def was_held_up(self, since: float) -> bool:
-        """Whether the process was held up after that time."""
+        """Return whether the process was held up after the time `since`."""
         return self._held_up_until >= since

@@ -1,4 +1,4 @@
-"""How a loop that runs until its process stops waits between two rounds."""
+"""The wait between two rounds of a loop that runs until its process stops."""
 
 import asyncio
 from contextlib import suppress

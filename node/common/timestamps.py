@@ -1,4 +1,4 @@
-"""Times as in answers: RFC 3339, UTC, with milliseconds."""
+"""The format of times in answers: RFC 3339, UTC, with milliseconds."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -8,21 +8,21 @@ LAST_MS = 253_402_300_799_999
 
 
 def timestamp(ms: int) -> str:
-    """`2026-11-21T08:00:00.123Z` for milliseconds since 1970; a later time is written as LAST_MS.
+    """Format milliseconds since 1970 as `2026-11-21T08:00:00.123Z`.
 
-    A time that cannot be written would break every list that shows it.
+    Times after LAST_MS are written as LAST_MS, since an error would break every list that shows the time.
     """
     seconds, rest = divmod(min(ms, LAST_MS), 1000)
     return f"{_second(seconds)}.{rest:03d}Z"
 
 
 def optional_timestamp(ms: int | None) -> str | None:
-    """`timestamp`, or None for what has not happened."""
+    """Format a time with `timestamp`; None for an event that has not happened."""
     return None if ms is None else timestamp(ms)
 
 
 def milliseconds(text: str) -> int:
-    """The milliseconds since 1970 that `timestamp` has written. Raises ValueError."""
+    """Parse a text from `timestamp` into milliseconds since 1970. Raises ValueError."""
     seconds, rest = text.removesuffix("Z").split(".")
     return int(datetime.fromisoformat(f"{seconds}+00:00").timestamp()) * 1000 + int(rest)
 

@@ -1,6 +1,6 @@
-"""Lists go on without an entity that cannot be read: one that lost fields, or that a later version of the node wrote.
+"""Lists leave out entities that cannot be read: those that lost fields, or that a later version of the node wrote.
 
-It is left out and logged, once by each process. Whoever asks for that entity alone gets the failure.
+Each process logs such an entity once. A request for that entity alone gets the failure.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -15,16 +15,19 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 LEFT_OUT = "entity not read, lists are without it"
-"""The log message, which comes with the exception."""
+"""Message that is logged with the exception."""
 
 MAX_LOGGED = 1000
-"""Most entities about which one process logs."""
+"""Most entities that one process logs."""
 
 _logged: set[tuple[Hashable, str]] = set()
 
 
 def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K, T]:
-    """The results of `show`, called with each entity and what was read of it; those on which it fails are left out."""
+    """Call `show` with each entity and what was read of it, and return the results by entity.
+
+    Entities on which `show` fails are left out and logged.
+    """
     found: dict[K, T] = {}
     for entity, row in rows:
         try:
@@ -36,7 +39,7 @@ def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K,
 
 
 def is_news(entity: Hashable, said: str = LEFT_OUT) -> bool:
-    """Whether `said` is still to be logged about the entity, and may be (MAX_LOGGED). The next call says no."""
+    """Return whether to log `said` about the entity: True at the first call only, up to MAX_LOGGED entities."""
     if (entity, said) in _logged or len(_logged) >= MAX_LOGGED:
         return False
     _logged.add((entity, said))

@@ -1,4 +1,4 @@
-"""Packages that others bring and the node has no use for."""
+"""Hides packages that dependencies install but the node does not use."""
 
 import sys
 from collections.abc import Generator
@@ -8,9 +8,9 @@ from typing import cast
 
 @contextmanager
 def as_if_not_installed(package: str) -> Generator[None]:
-    """Imports of a package fail in the block, so that a library which would use it goes on without it.
+    """Make imports of a package fail in the block, so that libraries with optional support for it do without.
 
-    That saves its memory and the time to load it. One that is loaded already stays so.
+    Saves memory and the time to load the package. A package that is already loaded stays loaded.
     """
     modules = cast("dict[str, object]", sys.modules)
     if package in modules:

@@ -1,1 +1,1 @@
-"""The relay: a message is judged, kept once and acknowledged (SPEC 4.1)."""
+"""The relay: judges a message, keeps it once and acknowledges it (SPEC 4.1)."""

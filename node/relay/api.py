@@ -25,8 +25,8 @@ SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
 EMPTY_ANSWER = (OtherAnswer("text/plain", None),)
 
 TEXT_PREFIX = b"text:"
-"""Precedes a text where bodies are compared under an Idempotency-Key. No JSON begins with it, so the same bytes sent as
-JSON are another request."""
+"""Prefix of a text body when bodies are compared under an Idempotency-Key. No JSON begins with it, so the same bytes
+sent as text and as JSON are different requests."""
 
 
 class RelayApi:
@@ -79,7 +79,7 @@ class RelayApi:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
             via = ",".join(request.headers(b"via")) if b"via" in request.first_headers else None
-            # Before it is judged: a sender of callbacks would take a refusal for a failure, and send it again.
+            # Before judging, since the sender of a callback would take a refusal for a failure and retry.
             if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.first_headers):
                 await permit.count()
                 return SILENCED
@@ -102,7 +102,7 @@ class RelayApi:
         return json_response(acknowledged)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.1, and wire/stream of 4.8."""
+        """Return the routes of SPEC 4.1, and wire/stream of SPEC 4.8."""
         return routes_of(
             "relay",
             ("POST", "/api/v1/relay", self.post_message),
@@ -112,7 +112,7 @@ class RelayApi:
 
 
 def _is_json(request: Request) -> bool:
-    """Whether the body is JSON, and not a text. Raises Refused `body.media_type` for anything else."""
+    """Return whether the body is JSON; False for plain text. Raises Refused `body.media_type` for any other type."""
     kind = media_type(request)
     if kind not in ("application/json", "text/plain"):
         raise Refused("body.media_type", expected="application/json or text/plain")

@@ -1,4 +1,4 @@
-"""What the relay takes and shows over HTTP (SPEC 2.1, 2.2), and a payload that was judged."""
+"""Requests and answers of the relay (SPEC 2.1, 2.2), and a payload that was judged."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ EXAMPLE_MESSAGE = "Who can summarise a long report about solar panels?"
 
 
 class RelayMessage(msgspec.Struct, omit_defaults=True):
-    """A relay payload for the documents: any JSON object is one; these fields have a meaning."""
+    """A relay payload: any JSON object, in which these fields have a meaning."""
 
     message: Annotated[str, Meta(description="Plain English", examples=[EXAMPLE_MESSAGE])] | None = None
     hello: Annotated[str, Meta(description="Free field; shown if there is no message")] | None = None
@@ -28,7 +28,7 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
 
 
 class Acknowledgement(msgspec.Struct, omit_defaults=True):
-    """That a message was taken. `post_url` is where the replies to a public one can be polled."""
+    """The acknowledgement of a message. `post_url` is where replies to a public message can be polled."""
 
     status: Literal["acknowledged"]
     node_id: Annotated[str, Meta(examples=["relay-node"])]
@@ -37,15 +37,15 @@ class Acknowledgement(msgspec.Struct, omit_defaults=True):
 
 
 class Payload(msgspec.Struct):
-    """A payload that was judged and may be kept."""
+    """A payload that has passed and may be kept."""
 
     raw: bytes
-    """As the client sent it."""
+    """The bytes that the client sent."""
     canonical: bytes
-    """Equal for equal content: JSON without white space and with sorted members, a text as it is."""
+    """Equal for equal content: JSON without white space and with sorted members; text unchanged."""
     is_json: bool
     text: str
-    """What the board shows; empty if the message is kept off it, as its client wants or since nothing can be shown."""
+    """The text that the board shows; empty if the client keeps the message off the board, or no text can be shown."""
     author: str | None
     public: bool
     callback_url: str | None
@@ -60,8 +60,8 @@ class ReadQuery(msgspec.Struct):
 
 
 class Buffered(msgspec.Struct):
-    """A message as it was sent, for whoever holds its id; one on the board does not expire, and keeps its callback_url
-    to itself."""
+    """A message as it was sent, readable by everybody who has its id. A message on the board does not expire, and is
+    shown without its callback_url."""
 
     id: str
     received_at: str

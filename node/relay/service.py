@@ -1,4 +1,4 @@
-"""The rules of the relay: what a message must be, what of it is shown, and how it is acknowledged (SPEC 4.1)."""
+"""The rules of the relay: which messages pass, what the board shows of them, how they are acknowledged (SPEC 4.1)."""
 
 from typing import Any, cast
 
@@ -24,18 +24,18 @@ from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
 LOOKED_AT = 8 * TITLE_LENGTH
-"""Characters of an author's name that are read to find the TITLE_LENGTH that are shown."""
+"""Characters of an author's name that are read to find the TITLE_LENGTH characters that are shown."""
 
 BODY_LENGTH = 20_000
-"""Characters of a message that its thread shows; the whole payload stays readable by id."""
+"""Most characters of a message that its thread shows; the whole payload stays readable by id."""
 
 NOT_SHOWN = ("callback_url", "language")
-"""Fields of a payload that are addressed to the node and are not part of the message."""
+"""Fields of a payload that are instructions to the node and not part of the message."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 TYPED_FIELDS = {"callback_url": str, "hello": str, "language": str, "message": str, "public": bool}
-"""Fields of a payload that must have a type (SPEC 2.1); all others may be anything."""
+"""Fields of a payload that must have a certain type (SPEC 2.1); all others may have any type."""
 
 
 class Relay:
@@ -92,10 +92,11 @@ class Relay:
     async def accept(
         self, rate: RateLimit, payload: Payload, idempotency: IdempotencyKey | None
     ) -> tuple[Acknowledgement | None, bool]:
-        """Keep a message and acknowledge it (SPEC 2.2); None for a duplicate loop, which is silenced.
+        """Keep a message and acknowledge it (SPEC 2.2). The acknowledgement is None for a loop of equal messages, which
+        is silenced.
 
-        The second value says whether the message is an earlier one, acknowledged again. Raises Refused
-        `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
+        The second value says whether an earlier acknowledgement was replayed. Raises Refused `limit.exceeded`,
+        `idempotency.conflict`, StoreUnavailable.
         """
         ttl_ms = 0 if payload.public else self._settings.buffer_ttl * 1000
         fields = _thread_fields(payload) if payload.public else ["payload", payload.raw]
@@ -104,7 +105,7 @@ class Relay:
         if payload.public and payload.callback_url:
             kept = self._targets.kept(payload.callback_url, rate.client)
             fields += [part for pair in kept.items() for part in pair]
-        # A text and JSON of the same bytes are two payloads.
+        # The same bytes as text and as JSON are two different payloads.
         payload_digest = ids.digest(f"{'json' if payload.is_json else 'text'}:{rate.client}", payload.canonical)
         message_id, replayed = await self._store.accept(rate, payload_digest, idempotency, ttl_ms, fields)
         if message_id is None:
@@ -113,14 +114,14 @@ class Relay:
         return Acknowledgement("acknowledged", self._settings.node_id, message_id, url), replayed
 
     def is_own_echo(self, via: str | None, *, is_callback: bool) -> bool:
-        """Whether the message came from this node, or is a callback: a loop between nodes.
+        """Return whether the message has passed this node before, or is a callback: a loop between nodes.
 
-        `via` is the Via header, its lines joined by commas.
+        `via`: the Via header, with its lines joined by commas.
         """
         return is_callback or (via is not None and has_passed(via, self._settings.node_id))
 
     async def read(self, message_id: str) -> Buffered:
-        """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
+        """Return a message. Raises Refused `relay.unknown`, StoreUnavailable."""
         ids.require_id(message_id, "relay.unknown")
         stored = await self._store.read(message_id)
         if stored is None or stored.is_hidden:
@@ -135,9 +136,10 @@ class Relay:
 
 
 def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
-    """A JSON payload as it was sent; of a public one, whose id everybody knows, without its callback_url.
+    """Return a JSON payload as it was sent. A public payload, whose id everybody knows, is returned without its
+    callback_url.
 
-    Where a name stands for two values, only the last was judged, so no reader sees the others.
+    If a name occurs twice in an object, only the last value was judged, so the others are removed.
     """
     value = orjson.loads(raw)  # not by msgspec, which takes 25 µs for a number like 1e300
     if repeats_a_name(raw, value):
@@ -169,7 +171,7 @@ def _author(fields: dict[str, Any]) -> str | None:
 
 
 def _shown(fields: dict[str, Any]) -> str:
-    """What the thread of a payload that has passed shows: its message, its hello, or else its other strings."""
+    """Return the text to show of a payload that has passed: its message, its hello, or its other strings."""
     for name in ("message", "hello"):
         text: str = fields.get(name) or ""
         readable_part = _readable_part(text)
@@ -177,18 +179,19 @@ def _shown(fields: dict[str, Any]) -> str:
             if may_be_shown(text):
                 return _presented(text, readable_part)
             break
-    # Replaced by None and not removed: of many members only some are judged, and the same ones must be shown.
+    # Replaced by None and not removed: only some of many members are judged, and the same ones must be shown.
     return _presented_strings({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
 
 
 def _presented(text: str, readable_part: str) -> str:
-    """What is shown of a text that has passed as a whole. A part of it must pass by itself, too."""
+    """Return the text to show of a text that has passed as a whole: its readable part, which must pass by itself if it
+    is not the whole text; otherwise empty."""
     return readable_part if readable_part == text.strip() or is_english(readable_part) else ""
 
 
 def _presented_strings(value: object) -> str:
-    """What is shown of the strings of a value that has passed. Long ones must pass by themselves, too, since of many
-    fields only samples are judged."""
+    """Return the text to show of the strings in a value that has passed. A long text must also pass by itself, since
+    only samples of many fields were judged."""
     text = displayable(value)
     readable_part = _readable_part(text)
     if len(readable_part) <= MAX_WHOLE_CHARACTERS:
@@ -197,8 +200,8 @@ def _presented_strings(value: object) -> str:
 
 
 def _readable_part(text: str) -> str:
-    """What is readable at the beginning of a text. No more is looked at, however little that is: to take the invisible
-    characters out of a whole payload costs ten times as much as to judge it."""
+    """Return the readable characters among the first BODY_LENGTH of a text, even if these are few. To remove the
+    invisible characters from a whole payload would cost ten times as much as to judge it."""
     return readable(text.strip()[:BODY_LENGTH]).strip()
 
 

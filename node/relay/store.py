@@ -1,4 +1,4 @@
-"""Relayed messages in Redis: public ones as threads, private ones in a buffer that expires."""
+"""Relayed messages in Redis: public ones are threads, private ones are kept in a buffer and expire."""
 
 from collections.abc import Sequence
 
@@ -27,11 +27,11 @@ def relay_accept(
     client: str,
     fields: Rest,
 ) -> None:
-    """One message of a client, counted and kept once."""
+    """Count a client's message and keep it once."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """A relayed message as it is kept; times in milliseconds."""
+    """A relayed message as kept in Redis; times in milliseconds."""
 
     raw: bytes
     """The payload as the client sent it."""
@@ -40,7 +40,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
     """Whether the operator has hidden it from readers."""
     received_at: int
     ttl_ms: int | None
-    """How long it is kept; None for a public one, which is a thread of the board."""
+    """Time for which it is kept; None for a public message, which is a board thread."""
 
 
 class RelayStore:
@@ -58,10 +58,10 @@ class RelayStore:
         ttl_ms: int,
         fields: Sequence[str | bytes],
     ) -> tuple[str | None, bool]:
-        """Keep one message in the client's partition: its id, None for a loop, and whether it was kept before.
+        """Keep one message in the client's partition. Returns its id (None for a loop), and whether it is a replay.
 
-        The third message of a client with the same `payload_digest` within a minute is a loop; `ttl_ms` 0 makes it a
-        board thread. Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
+        The third message of a client with the same `payload_digest` within a minute is a loop. A message with `ttl_ms`
+        0 becomes a board thread. Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         client = rate.client
         partition = ids.home_of(client)
@@ -93,7 +93,7 @@ class RelayStore:
                 raise Refused("idempotency.conflict")
 
     async def read(self, message_id: str) -> StoredMessage | None:
-        """A message, private or public; None for an unknown id. Raises StoreUnavailable."""
+        """Return a message, private or public; None if the id is unknown. Raises StoreUnavailable."""
         private, public = map(
             fields_of,
             await self._store.run_all([("HGETALL", keys.relay(message_id)), ("HGETALL", keys.thread(message_id))]),

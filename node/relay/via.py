@@ -1,4 +1,4 @@
-"""The Via header: which nodes and proxies a request has passed (RFC 9110 §7.6.3)."""
+"""The Via header, which lists the nodes and proxies that a request has passed (RFC 9110 §7.6.3)."""
 
 import re
 
@@ -7,9 +7,9 @@ _PORT = re.compile(r":\d*$")
 
 
 def has_passed(via: str, node_id: str) -> bool:
-    """Whether one of the elements of `via`, its lines joined by commas, was received by `node_id`.
+    """Return whether an element of the Via header names `node_id` as the receiver.
 
-    Case and port do not matter. Names in comments do not count.
+    `via`: the header, with its lines joined by commas. Case and port are ignored, and so are names in comments.
     """
     wanted = node_id.lower()
     if wanted not in via.lower():
@@ -19,7 +19,7 @@ def has_passed(via: str, node_id: str) -> bool:
 
 
 def _without_comments(via: str) -> str:
-    """`via` with a space in place of each comment. Comments nest, and may hold commas and quoted pairs."""
+    """Return `via` with a space in place of each comment. Comments nest, and may contain commas and quoted pairs."""
     kept: list[str] = []
     depth = end = 0
     for mark in _COMMENT_MARK.finditer(via):

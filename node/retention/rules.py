@@ -1,4 +1,4 @@
-"""Makes rules of retention of the settings. It composes what the features do, and so knows their stores."""
+"""Makes the retention rules from the settings. Composes functions of the features, and so knows their stores."""
 
 from functools import partial
 
@@ -17,12 +17,12 @@ UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
 
 
 def retention_of(settings: Settings, store: Store) -> Retention:
-    """The rules of a node on its store."""
+    """Return the Retention of a node, with the rules of its settings."""
     threads = BoardStore(store, settings.idempotency_ttl)
     days_of = {"board": settings.thread_retention_days, "relay": settings.relay_retention_days}
     contracts = TaskStore(store, settings.idempotency_ttl)
     hot_days = settings.task_hot_days and max(
-        # Until then a repeated Idempotency-Key is answered from the uncompressed record.
+        # For that long, a repeated Idempotency-Key is answered from the uncompressed record.
         settings.task_hot_days,
         settings.idempotency_ttl * 1000 / DAY_MS,
     )
@@ -44,11 +44,11 @@ def retention_of(settings: Settings, store: Store) -> Retention:
         *((keys.callbacks_dead(each), settings.dead_callback_retention_days) for each in partitions),
     ]
     sorted_sets = [
-        *((keys.posters(each), settings.provenance_days) for each in partitions),  # with 0 days, none is kept
+        *((keys.posters(each), settings.provenance_days) for each in partitions),  # 0 days: keep none
         *((keys.reports(each), REPORT_MS / DAY_MS) for each in partitions),
     ]
     trims = [
-        *(Trim(key, days) for key, days in streams if days),  # with 0 days, all are kept
+        *(Trim(key, days) for key, days in streams if days),  # 0 days: keep all
         *(Trim(key, days, sorted_set=True) for key, days in sorted_sets),
     ]
     return Retention(store, [rule for rule in rules if rule.days], trims)

@@ -1,7 +1,7 @@
 """Compresses or removes entities that are old enough, in the worker (docs/operations.md, "What is kept").
 
-All kinds are handled alike: a rule goes through a list sorted by time, from the oldest member on, and the feature
-handles those that are old enough. This takes a bounded share of the worker's time, so that a long backlog delays
+All kinds are handled alike: a rule walks through a list sorted by time, oldest members first, and the feature handles
+the members that are old enough. This takes a bounded share of the worker's time, so that many old members delay
 nothing else. Any number of workers may do it: a step changes nothing if another worker was faster.
 """
 
@@ -25,36 +25,37 @@ from node.store.limits import DAY_MS
 log = structlog.get_logger()
 
 LOOK_SECONDS = 2.0
-"""Time between two looks at the lists."""
+"""Pause between two sweeps over the lists."""
 
 WORK_SECONDS = 0.5
-"""Time for the work of one look, roughly: a fifth of the worker's time when there is much to do."""
+"""Approximate time budget of one sweep: a fifth of the worker's time when there is much to do."""
 
 BATCH_SIZE = 100
-"""Members handled together."""
+"""Most members handled together."""
 
 RESTART_SECONDS = 86_400.0
-"""Time after which a list that was read to its end is read from its beginning again: members may have been passed
-before they were old enough. It is shorter for a rule with a shorter time: a worker that is minutes behind adds members
-that are already due to the part of the list that was read."""
+"""Time after which a list that was read to its end is read from the beginning again, since members may have been passed
+before they were old enough. It is shorter for a rule with a shorter age: a worker that is minutes behind adds members
+that are already due to a part of the list that was read before."""
 
 MIN_RESTART_SECONDS = 60.0
-"""Shortest time between two reads of a whole list, however short the time of its rule: many members may stay in it."""
+"""Least time between two reads of a whole list, however short the age of its rule: many members may stay in the list.
+"""
 
 TRIM_SECONDS = 3600.0
 """Time between two trims."""
 
 TRIMMED_AT_ONCE = 1000
-"""Members of a sorted set that one command removes, which takes a millisecond. All at once, the half a million replies
-that a site can post in an hour would hold up Redis for 0.1 s."""
+"""Members of a sorted set that one command removes, which takes a millisecond. Removing all at once, such as the half a
+million replies that a site can post in an hour, would block Redis for 0.1 s."""
 
 Handler = Callable[[Sequence[str], int], Awaitable[int]]
-"""Handles members that are as old as the second argument (ms by Redis' clock) or older. Returns how many it changed.
+"""Handles members whose time is the second argument (ms by the clock of Redis) or earlier. Returns how many it changed.
 Raises StoreUnavailable."""
 
 
 class RetentionRule(msgspec.Struct, frozen=True):
-    """What happens to the members of a list when they are old."""
+    """What is done to the members of a list when they are old enough."""
 
     name: str
     listed: str
@@ -72,7 +73,7 @@ class Trim(msgspec.Struct, frozen=True):
 
 
 class _Walk:
-    """How far one rule has come in its list."""
+    """The position of one rule in its list."""
 
     def __init__(self, store: Store, rule: RetentionRule) -> None:
         self.rule = rule
@@ -81,8 +82,8 @@ class _Walk:
         self._lasts = min(RESTART_SECONDS, max(MIN_RESTART_SECONDS, rule.days * DAY_MS / 1000))
 
     async def next(self, before: int) -> Sequence[str]:
-        """The next members of that time (ms) or older. If there are none, and the restart is due, the next call begins
-        at the oldest member again. Raises StoreUnavailable.
+        """Return the next members whose time is `before` (ms) or earlier. If there are none and a restart is due, the
+        next call begins at the oldest member again. Raises StoreUnavailable.
         """
         members = await self._cursor.next(before, BATCH_SIZE)
         if not members and time.monotonic() - self._began >= self._lasts:
@@ -90,7 +91,7 @@ class _Walk:
         return members
 
     def restart(self) -> None:
-        """Begin at the oldest member again."""
+        """Go back to the oldest member."""
         self._began = time.monotonic()
         self._cursor.restart()
 
@@ -105,17 +106,17 @@ class Retention:
         self._trimmed = float("-inf")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look every LOOK_SECONDS until `stop` is set."""
+        """Sweep every LOOK_SECONDS until `stop` is set."""
         while not stop.is_set():
             with suppress(StoreUnavailable):  # `node.store` logs it
                 await self.look(WORK_SECONDS)
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self, seconds: float) -> int:
-        """Handle what is old enough, for about `seconds`. Returns how much changed.
+        """Handle members that are old enough, for about `seconds`. Returns how many members changed.
 
-        A rule whose list or next members are out of reach is skipped, and the others go on. Raises StoreUnavailable if
-        the time cannot be read.
+        A rule whose list or next members are out of reach is skipped; the other rules go on. Raises StoreUnavailable if
+        the clock of Redis cannot be read.
         """
         began = time.monotonic()
         now = await now_ms(self._store, tag(self._store.serving_partition() or 0))
@@ -124,10 +125,10 @@ class Retention:
             self._trimmed = began
         changed, left = 0, deque(self._walks)
         while left and time.monotonic() - began < seconds:
-            # In turn, so that a long list does not hold up the others.
+            # Round robin, so that a long list does not hold up the others.
             walk = left.popleft()
             self._walks.remove(walk)
-            self._walks.append(walk)  # at the next look, those that had no turn in this one come first
+            self._walks.append(walk)  # the next sweep begins with the walks that had no turn in this one
             try:
                 before = now - round(walk.rule.days * DAY_MS)
                 members = await walk.next(before)
@@ -143,7 +144,7 @@ class Retention:
 
     async def _trim(self, now: int) -> None:
         for trim in self._trims:
-            oldest = max(0, now - round(trim.days * DAY_MS))  # Redis takes no id of an entry before 1970
+            oldest = max(0, now - round(trim.days * DAY_MS))  # Redis accepts no stream id before 1970
             with suppress(StoreUnavailable):  # `node.store` logs it
                 if trim.sorted_set:
                     await self._trim_set(trim.key, oldest)
@@ -156,8 +157,8 @@ class Retention:
             await self._store.command("ZREM", key, *members)
 
     async def _handle(self, walk: _Walk, members: Sequence[str], before: int) -> int:
-        """Handle members together, and if that fails, one by one, so that one that fails holds up no other. It is tried
-        again when the list is read from its beginning."""
+        """Handle members together, and if that fails, one by one, so that a failing member does not hold up others. It
+        is retried when the list is read from the beginning again."""
         if not members:
             return 0
         try:

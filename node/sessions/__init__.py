@@ -1,1 +1,1 @@
-"""Sessions: scratchpads to which agents append lines for a while (SPEC 4.5)."""
+"""Sessions: short-lived scratchpads to which agents append lines (SPEC 4.5)."""

@@ -41,7 +41,7 @@ class SessionsApi:
         limit="session",
     )
     async def create(self, request: Request) -> Response:
-        """Open a session; an empty body takes the defaults."""
+        """Open a session. An empty body means the defaults."""
         async with self._limiter.permit(request, "session") as permit:
             wanted = await read_optional_json(request, NewSession)
             body = await request.body()
@@ -84,12 +84,12 @@ class SessionsApi:
     async def destroy(self, request: Request) -> Response:
         wanted = await read_json(request, DestroySession)
         session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
-        with suppress(StoreUnavailable):  # otherwise the place counts until its time is over
+        with suppress(StoreUnavailable):  # otherwise the place expires by itself
             await self._limiter.release(place)
         return json_response(session)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.5."""
+        """Return the routes of SPEC 4.5."""
         return routes_of(
             "sessions",
             ("POST", "/api/v1/sessions", self.create),

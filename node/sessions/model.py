@@ -1,4 +1,4 @@
-"""What sessions take and show over HTTP (SPEC 2.5, 4.5)."""
+"""Requests and answers of sessions (SPEC 2.5, 4.5)."""
 
 from typing import Annotated, Literal
 
@@ -6,16 +6,16 @@ import msgspec
 from msgspec import Meta
 
 LINE_LENGTH = 65_536
-"""Characters of one line."""
+"""Most characters of one line."""
 
 NAME_LENGTH = 200
-"""Characters of a label or an author."""
+"""Most characters of a label or an author."""
 
 Name = Annotated[str, Meta(max_length=NAME_LENGTH)]
 
 
 class NewSession(msgspec.Struct):
-    """The body of POST /api/v1/sessions; all of it is optional."""
+    """The body of POST /api/v1/sessions; every field is optional."""
 
     ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Life of the session in seconds")] = 900
     callback_url: (
@@ -31,7 +31,7 @@ class NewSession(msgspec.Struct):
 
 
 class CreatedSession(msgspec.Struct):
-    """A live session; the only time its destroy_token is shown."""
+    """An opened session, with its destroy_token, which no other operation shows."""
 
     session_id: str
     destroy_token: str
@@ -74,8 +74,8 @@ class Line(msgspec.Struct):
 
 
 class Lines(msgspec.Struct):
-    """A page of lines. `epoch` changes when another Redis server takes over, which may lack the last lines, or have
-    others under their numbers; a poller then starts again from 0."""
+    """A page of lines. `epoch` changes when another Redis server takes over. That server may lack the last lines, or
+    have others with the same numbers, so a poller then starts again from 0."""
 
     lines: list[Line]
     next_since_seq: int
@@ -91,7 +91,7 @@ class DestroySession(msgspec.Struct):
 
 
 class DestroyedSession(msgspec.Struct):
-    """The session is gone."""
+    """The session was destroyed."""
 
     session_id: str
     status: Literal["destroyed"] = "destroyed"

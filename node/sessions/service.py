@@ -1,4 +1,4 @@
-"""The rules of sessions: scratchpads that live for a while, or until whoever opened them ends them (SPEC 4.5)."""
+"""The rules of sessions: scratchpads that live until their TTL ends or their opener ends them (SPEC 4.5)."""
 
 import secrets
 
@@ -29,9 +29,9 @@ class Sessions:
     async def create(
         self, client: str, place: str, wanted: NewSession, idempotency: IdempotencyKey | None
     ) -> tuple[CreatedSession, bool]:
-        """Open a session for a client; the second value says whether it is an earlier one, given again.
+        """Open a session for a client. The second value says whether an earlier session was replayed.
 
-        `place` is the session's place in the quota of its client, empty if there is none. Raises Invalid, Refused
+        `place`: the session's place in the quota of its client; empty if it has none. Raises Invalid, Refused
         `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
         """
         fields = {"epoch": secrets.token_hex(4)}
@@ -57,7 +57,7 @@ class Sessions:
     async def send(
         self, rate: RateLimit, session_id: str, line: NewLine, idempotency: IdempotencyKey | None
     ) -> tuple[SentLine, bool]:
-        """Append a line; the second value says whether it is an earlier one, acknowledged again.
+        """Append a line. The second value says whether an earlier acknowledgement was replayed.
 
         Raises Invalid, Refused `session.gone`, `session.full`, `limit.exceeded`, `idempotency.conflict`,
         StoreUnavailable.
@@ -73,7 +73,7 @@ class Sessions:
         return SentLine(seq, session_id, timestamp(received_at)), replayed
 
     async def poll(self, session_id: str, query: PollQuery) -> Lines:
-        """Lines after `since_seq`, waiting for one if asked to, while the session lives.
+        """Return the lines after `since_seq`. If there are none, wait for one as long as the query asks.
 
         Raises Refused `session.gone`, StoreUnavailable.
         """
@@ -81,14 +81,15 @@ class Sessions:
         page = await self._store.wait(session_id, query.wait, query.since_seq, query.limit)
         if page is None:
             raise Refused("session.gone")
-        # A poller ahead of the session has seen lines that a failover lost; it goes on from the present end.
+        # A poller ahead of the session has seen lines that a failover lost; it continues from the present end.
         seen = page.lines[-1].seq if page.lines else min(query.since_seq, page.last_seq)
         return Lines(page.lines, seen, timestamp(page.expires_at), page.label, page.epoch)
 
     async def require_opener(self, session_id: str, destroy_token: str | None) -> None:
-        """Raise unless the destroy_token is shown.
+        """Check that `destroy_token` is the token of the session.
 
-        Raises Refused `session.gone`, `callbacks.proof` if nothing is shown, `session.token`, StoreUnavailable.
+        Raises Refused `session.gone`, `callbacks.proof` if there is no token, `session.token` if it is wrong,
+        StoreUnavailable.
         """
         ids.require_id(session_id, "session.gone")
         if not await self._store.exists(session_id):
@@ -99,7 +100,7 @@ class Sessions:
             raise Refused("session.token")
 
     async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Quota]:
-        """End the session; the second value is its place in the quota of its client, which is free now.
+        """End a session. The second value is its place in the quota of its client, for the caller to release.
 
         Raises Refused `session.gone`, `session.token`, StoreUnavailable.
         """
@@ -109,11 +110,11 @@ class Sessions:
         return DestroyedSession(session_id), await self.end(session_id)
 
     async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
-        """Live sessions of clients, for the operator. Raises StoreUnavailable."""
+        """Return the live sessions that were opened from `origin`, for the operator. Raises StoreUnavailable."""
         return await self._store.opened_by(origin)
 
     async def end(self, session_id: str) -> Quota:
-        """End a session for the operator. Returns its place in the quota of its client, which is free now.
+        """End a session without its token. Returns its place in the quota of its client, for the caller to release.
 
         Raises Refused `session.gone`, StoreUnavailable.
         """

@@ -18,12 +18,12 @@ from node.store.long_poll import wait_for_next
 from node.store.steps import Key, Rest, step
 
 REFUSALS = {b"gone": "session.gone", b"full": "session.full", b"conflict": "idempotency.conflict"}
-"""Codes for what the scripts refuse."""
+"""Codes of refusals, by the word in the script's reply."""
 
 
 @step
 def session_create(*, session: Key, once: Once, session_id: str, ttl: int, fields: Rest) -> None:
-    """A new session."""
+    """Open a session."""
 
 
 @step
@@ -41,45 +41,45 @@ def session_send(
     session_id: str,
     fields: Rest,
 ) -> None:
-    """One line of a client, counted and kept once."""
+    """Count a client's line and append it once."""
 
 
 @step
 def session_poll(*, session: Key, lines: Key, since: int, limit: int) -> None:
-    """A session with some of its lines."""
+    """Read a session and some of its lines."""
 
 
 @step
 def session_destroy(*, session: Key, lines: Key) -> None:
-    """The end of a session."""
+    """End a session."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
-    """A session as `create` leaves it; times in milliseconds, by Redis' clock."""
+    """A session as `create` returns it; times in milliseconds by the clock of Redis."""
 
     id: str
     expires_at: int
     replayed_at: int | None = None
-    """When this answer was given again; None for a new session."""
+    """When the session was replayed; None for a new session."""
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Lines of a live session, and its state."""
+    """Lines of a live session, and the state of the session."""
 
     expires_at: int
     """Milliseconds since 1970."""
     milliseconds_left: int
-    """How long the session had to live when it was read."""
+    """Remaining life of the session at the time of the read."""
     epoch: str
     """Eight hex digits that change when another server takes over, which may lack the last lines."""
     label: str | None
     last_seq: int
-    """The highest sequence number of the session. It equals the number of lines, since numbers have no gaps."""
+    """Sequence number of the last line. It equals the number of lines, since the numbers have no gaps."""
     lines: list[Line]
 
 
 class SessionStore:
-    """Opens, appends, reads and destroys."""
+    """Opens, reads and destroys sessions, and appends lines."""
 
     def __init__(self, store: Store, idempotency_ttl: int, max_lines: int, max_bytes: int) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class SessionStore:
     async def create(
         self, place: Quota, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Mapping[str, str]
     ) -> OpenedSession:
-        """Open a session, which remembers its place in the quota of its client if that has a name.
+        """Open a session. It stores its place in the quota of its client if that place has a name.
 
         Raises Refused `idempotency.conflict`, StoreUnavailable.
         """
@@ -119,7 +119,8 @@ class SessionStore:
     async def send(
         self, rate: RateLimit, session_id: str, idempotency: IdempotencyKey | None, size: int, fields: Sequence[str]
     ) -> tuple[int, int, bool]:
-        """Append a line of `size` bytes: its sequence number, when it was received (ms), and whether that was before.
+        """Append a line of `size` bytes. Returns its sequence number, the time (ms) at which it was received, and
+        whether it is a replay.
 
         Raises Refused `session.gone`, `session.full`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
@@ -147,7 +148,7 @@ class SessionStore:
         return seq, received_at, kind == b"replayed"
 
     async def poll(self, session_id: str, since_seq: int, limit: int) -> LinePage | None:
-        """Lines after `since_seq`, or None if the session is gone. Raises StoreUnavailable."""
+        """Return the lines after `since_seq`; None if the session is gone. Raises StoreUnavailable."""
         session = keys.session(session_id)
         reply = await self._store.run(
             session_poll(session=session, lines=keys.lines(session_id), since=since_seq, limit=limit)
@@ -155,14 +156,14 @@ class SessionStore:
         match cast("list[Any]", reply):
             case [_, expires_at, left, drawn, label, last_seq, entries]:
                 lines = [_line(*entry) for entry in entries_of(entries)]
-                # Read after the reply: by now it is that of the server which has answered.
+                # The server's id is read after the reply, so it is the id of the server that answered.
                 epoch = f"{int(drawn, 16) ^ self._store.server_id(session):08x}"
                 return LinePage(expires_at, left, epoch, text(label), last_seq, lines)
             case _:
                 return None
 
     async def wait(self, session_id: str, seconds: float, since_seq: int, limit: int) -> LinePage | None:
-        """`poll`, once there are lines or the session is gone, after `seconds` at most. Raises StoreUnavailable."""
+        """`poll` once there are lines or the session is gone, after `seconds` at most. Raises StoreUnavailable."""
         return await wait_for_next(
             self._store.wakeups,
             keys.session(session_id),
@@ -175,7 +176,10 @@ class SessionStore:
         )
 
     async def destroy(self, session_id: str) -> Quota | None:
-        """End a session: its place in the quota of its client, or None if it was gone. Raises StoreUnavailable."""
+        """End a session. Returns its place in the quota of its client; None if the session was gone already.
+
+        Raises StoreUnavailable.
+        """
         reply = await self._store.run(session_destroy(session=keys.session(session_id), lines=keys.lines(session_id)))
         match cast("list[bytes]", reply):
             case [_, client, place]:
@@ -184,7 +188,10 @@ class SessionStore:
                 return None
 
     async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
-        """Live sessions of clients, for the operator. Looks at all keys. Raises StoreUnavailable."""
+        """Return the live sessions that were opened from `origin`, for the operator, by a scan of all keys.
+
+        Raises StoreUnavailable.
+        """
         found: dict[str, Attributed] = {}
         async for names in self._store.names(keys.pattern("session")):
             sessions = [name.rpartition(":")[2] for name in names]
@@ -195,10 +202,10 @@ class SessionStore:
         return list(found.values())
 
     async def exists(self, session_id: str) -> bool:
-        """Whether the session lives. Raises StoreUnavailable."""
+        """Return whether the session is alive. Raises StoreUnavailable."""
         return await self._store.command("EXISTS", keys.session(session_id)) == 1
 
 
 def _line(entry: str, fields: Mapping[bytes, bytes]) -> Line:
-    """A line of the stream, whose entry ids are 0-<seq>."""
+    """Decode a line from a stream entry, whose id is 0-<seq>."""
     return Line(int(entry[2:]), fields[b"body"].decode(), text(fields.get(b"author")), timestamp(int(fields[b"at"])))

@@ -1,7 +1,7 @@
-"""Redis, for all features. `connect` makes the `Store` that they call, with its `WakeUps`. Nothing here knows HTTP.
+"""Redis, for all features. `connect` returns the `Store` that features call, with its `WakeUps`. No HTTP here.
 
-To begin with: `store.py` is what a feature calls, `steps.py` how a Lua script becomes a Python function, `keys.py`
-every key that there is, and `outbox.py` how events reach the workers.
+Start with `store.py`, which features call, `steps.py`, which turns a Lua script into a Python function, `keys.py`,
+which defines every key, and `outbox.py`, which delivers events to the workers.
 """
 
 from node.store.address import locate
@@ -29,10 +29,12 @@ __all__ = [
 
 
 async def connect(url: str, *, timeout: float, max_in_flight: int, required: bool = False) -> Store:
-    """Open the store at `url` (`node.store.address.locate` lists the forms; ValueError says what is wrong with it).
+    """Open the store at `url` (`node.store.address.locate` lists the forms).
 
-    `timeout`, in seconds, bounds every call, `max_in_flight` their number. If Redis cannot be reached the
-    store is made all the same and connects as soon as it can, unless `required`: then StoreUnavailable.
+    `timeout`: longest duration of a call, in seconds. `max_in_flight`: most calls under way at a time. If Redis cannot
+    be reached, the store is returned all the same and connects as soon as it can.
+
+    Raises ValueError if the URL is invalid, StoreUnavailable if the store is `required` and Redis cannot be reached.
     """
     location = locate(url)
     kind = ClusterStore if location.cluster else SingleStore

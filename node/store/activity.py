@@ -1,7 +1,7 @@
-"""What each client cost the node, day by day, for the operator: bytes kept, and requests that were refused.
+"""What each client cost the node on each day, for the operator: bytes kept, and requests refused.
 
-Each day has a sorted set in each partition of clients. A set holds at most MAX_CLIENTS, so that a flood of addresses
-cannot fill it; those with the least are dropped.
+There is one sorted set per day and partition of clients. It holds at most MAX_CLIENTS, so that a flood of addresses
+cannot grow it without bound; the clients with the lowest sums are dropped.
 """
 
 import time
@@ -16,20 +16,20 @@ from node.store.store import Store
 Asked = Literal["bytes", "refused"]
 
 MAX_CLIENTS = 1000
-"""Clients in the set of a day and partition."""
+"""Most clients in the set of one day and partition."""
 
 DAY_SECONDS = 86_400
 
 
 class ActivityStore:
-    """Adds up and ranks. Every method raises StoreUnavailable."""
+    """Adds up and ranks the costs of clients. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, days: float) -> None:
         self._store = store
         self._days = days
 
     async def add(self, what: Asked, counts: Mapping[str, int]) -> None:
-        """Add `counts`, by client, to the sums of today."""
+        """Add `counts`, by client, to today's sums."""
         day = int(time.time()) // DAY_SECONDS
         life = round((self._days + 1) * DAY_SECONDS)
         commands: list[tuple[str | int, ...]] = []
@@ -40,7 +40,7 @@ class ActivityStore:
         await self._store.run_all(commands)
 
     async def top(self, what: Asked, days: int) -> Counter[str]:
-        """The sums of clients over the last `days`, today included."""
+        """Return the sum of each client over the last `days`, today included."""
         today = int(time.time()) // DAY_SECONDS
         asked = [
             keys.activity(partition, what, today - back) for partition in range(ids.PARTITIONS) for back in range(days)

@@ -1,4 +1,4 @@
-"""Reads the URL of a Redis: where its servers are, and how to log in there. Opens no connection."""
+"""Parses the URL of a Redis into the addresses of its servers and how to log in. Opens no connection."""
 
 import ssl
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -8,10 +8,10 @@ import msgspec
 DEFAULT_PORT = 6379
 SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 CHOICES = {"ssl_check_hostname": ("yes", "no"), "ssl_cert_reqs": ("required", "none")}
-"""TLS options that are not paths, with their values, the default first."""
+"""TLS options that are not paths, with their allowed values; the first is the default."""
 
 TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", *CHOICES)
-"""Named as in redis-py."""
+"""TLS options of a URL, named as in redis-py."""
 OPTIONS = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *TLS_OPTIONS), "rediss+cluster": TLS_OPTIONS}
 """Options that the query of a URL may have, by scheme."""
 
@@ -35,18 +35,18 @@ class Access(msgspec.Struct, frozen=True):
     database: int = 0
     tls: ssl.SSLContext | None = None
     writes: bool = False
-    """Whether a replica is refused. Not needed in a cluster, whose map names the primaries."""
+    """Whether to refuse a server that is a replica. Not needed in a cluster, whose map names the primaries."""
 
     @property
     def login(self) -> tuple[str, ...]:
-        """The command that logs in; empty if none is needed."""
+        """The command that logs in; empty if there is no password."""
         if not self.password:
             return ()
         return ("AUTH", self.user, self.password) if self.user else ("AUTH", self.password)
 
 
 class Location(msgspec.Struct, frozen=True):
-    """One server, or some members of a cluster, which name the others."""
+    """One server, or some members of a cluster, from which the others are discovered."""
 
     servers: tuple[ServerAddress, ...]
     access: Access
@@ -54,7 +54,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def locate(url: str) -> Location:
-    """Read a Redis URL. Raises ValueError with what to write instead.
+    """Parse a Redis URL. Raises ValueError, whose text says what to write instead.
 
     `redis://user:password@host:6379/0`, `rediss://…` for TLS (TLS_OPTIONS),
     `unix:///path?db=0`, `redis+cluster://host:port,host:port`.
@@ -67,7 +67,7 @@ def locate(url: str) -> Location:
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
     unknown = options.keys() - OPTIONS.get(scheme, ())
-    # What is wrong is not quoted, unlike below: it is the end of a password, which no message may show.
+    # The error does not quote the wrong part, unlike below: it is the end of a password, which no message may show.
     is_cut_query = "@" in query and (unknown or not options or "@" in options.get("db", ""))
     if is_cut_query or ("@" in path and (scheme != "unix" or hosts)):
         raise ValueError("a / or ? in a user or password is written %2F or %3F")

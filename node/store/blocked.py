@@ -1,4 +1,4 @@
-"""The networks and keys that the operator has blocked, in Redis. `node.web.blocklist` refuses their requests."""
+"""The list of networks and keys that the operator has blocked. `node.web.blocklist` refuses their requests."""
 
 import msgspec
 import structlog
@@ -17,9 +17,9 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Why a network or key is blocked, and for how long."""
 
     since: int
-    """Milliseconds since 1970 by Redis' clock, as is `until`."""
+    """Milliseconds since 1970 by the clock of Redis; so is `until`."""
     until: int | None = None
-    """None: until the operator unblocks it."""
+    """When the block ends; None: when the operator unblocks it."""
     reason: str = ""
     who: str = ""
 
@@ -29,13 +29,14 @@ Blocked = Network | str
 
 
 def blocked_named(name: str) -> Blocked:
-    """What an operator names by an address, a prefix or the thumbprint of a key. Raises ValueError, as `network_of`."""
+    """Parse an address, a prefix or the thumbprint of a key, as an operator writes it. Raises ValueError, as
+    `network_of` does."""
     return name if ids.is_address(name) and ids.is_of_key(name) else network_of(name)
 
 
 @step
 def client_block(*, blocked: Key, network: str, block: bytes) -> None:
-    """Blocks a network or a key, or replaces its block."""
+    """Block a network or a key, or replace its block."""
 
 
 class Blocklist:
@@ -45,7 +46,7 @@ class Blocklist:
         self._store = store
 
     async def block(self, blocked: Blocked, seconds: int | None, reason: str, who: str) -> Block:
-        """Block a network or key, or replace its block, for `seconds`; None: until it is unblocked."""
+        """Block a network or key for `seconds` (None: until it is unblocked), replacing an earlier block."""
         now = await now_ms(self._store, keys.BLOCKED)
         until = now + seconds * 1000 if seconds else None
         block = Block(since=now, until=until, reason=reason, who=who)
@@ -55,28 +56,28 @@ class Blocklist:
         return block
 
     async def unblock(self, blocked: Blocked) -> bool:
-        """Take a network or key off the list. Returns False if it was not on it."""
+        """Remove a network or key from the list. Returns False if it was not on the list."""
         removed = await self._store.command("HDEL", keys.BLOCKED, str(blocked))
         await self._store.command("SPUBLISH", keys.BLOCKED, "")
         return removed == 1
 
     async def read(self) -> tuple[dict[Blocked, Block], int]:
-        """The blocks in force now, and the time of Redis (ms) at which they were read."""
+        """Return the blocks in force now, and the time of Redis (ms) at which they were read."""
         in_force, _, now = await self._read()
         return in_force, now
 
     async def forget_expired(self) -> None:
-        """Delete the entries whose time is over, and those that cannot be read."""
+        """Delete expired entries, and entries that cannot be read."""
         _, ended, _ = await self._read()
         if ended:
             await self._store.command("HDEL", keys.BLOCKED, *ended)
 
     async def listen(self) -> Listener:
-        """A listener that wakes up whenever the list is changed."""
+        """Return a listener that gets a message whenever the list changes."""
         return await self._store.wakeups.listen(keys.BLOCKED)
 
     async def _read(self) -> tuple[dict[Blocked, Block], list[bytes], int]:
-        """The blocks in force, the names of all other entries, and the time of Redis (ms)."""
+        """Return the blocks in force, the names of all other entries, and the time of Redis (ms)."""
         entries = fields_of(await self._store.command("HGETALL", keys.BLOCKED))
         now = await now_ms(self._store, keys.BLOCKED) if entries else 0
         in_force: dict[Blocked, Block] = {}

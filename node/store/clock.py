@@ -1,7 +1,7 @@
-"""The clock of Redis, and how far it is from that of this machine.
+"""The clock of Redis, and how far it differs from the clock of this machine.
 
-Times of records, lifetimes and limits are by the clock of Redis; the time in an id and the age of a signature or of an
-upload URL are by that of the machine that answers. So the two must agree to a few seconds.
+Timestamps of records, lifetimes and limits use the clock of Redis. The time in an id, and the age of a signature or of
+an upload URL, use the clock of the machine that answers. So the two must agree to within a few seconds.
 """
 
 import asyncio
@@ -18,30 +18,31 @@ from node.store.store import Store
 log = structlog.get_logger()
 
 SUSPECT_SECONDS = 2.0
-"""A difference of at least this is logged: more than synchronised clocks show, and less than does harm."""
+"""Smallest clock difference that is logged: more than synchronised clocks show, less than does harm."""
 
 READ_SECONDS = 300.0
 """Time between two comparisons."""
 
 
 async def now_ms(store: Store, key: str = "") -> int:
-    """Milliseconds since 1970 by the clock of the server that keeps `key`. Raises StoreUnavailable."""
+    """Return the milliseconds since 1970 by the clock of the server that has `key`. Raises StoreUnavailable."""
     return _milliseconds(await store.command("TIME", key=key))
 
 
 async def skew(store: Store) -> float:
-    """Seconds by which the clock of Redis is ahead of this one, as far as that is certain; with several primaries, that
-    of the one most off. Raises StoreUnavailable.
+    """Return the seconds by which the clock of Redis is certainly ahead of this machine's; negative if it is behind.
+
+    With several primaries, the one that differs most counts. Raises StoreUnavailable.
     """
     began = time.time()
     each = [_milliseconds(reply) / 1000 for reply in await store.everywhere("TIME")]
     ended = time.time()
-    # Redis read its clock at some moment in between, which on a busy machine may be long.
+    # Redis read its clock at some moment between the two, which may be far apart on a busy machine.
     return max((theirs - min(max(theirs, began), ended) for theirs in each), key=abs)
 
 
 async def watch(store: Store, stop: asyncio.Event) -> None:
-    """Log when the clocks begin to differ or agree again, or that of this machine was set, until `stop` is set."""
+    """Until `stop` is set, log when the clocks begin to differ or agree again, or this machine's clock was changed."""
     differed, offset = False, time.time() - time.monotonic()
     while not stop.is_set():
         before, offset = offset, time.time() - time.monotonic()
@@ -61,6 +62,6 @@ async def watch(store: Store, stop: asyncio.Event) -> None:
 
 
 def _milliseconds(reply: object) -> int:
-    """The time in a reply to TIME."""
+    """Return the time in a reply to TIME, in milliseconds."""
     seconds, micros = cast("list[bytes]", reply)
     return int(seconds) * 1000 + int(micros) // 1000

@@ -1,12 +1,13 @@
 """A Redis Cluster: each call goes to the primary that serves the slot of its key, and follows the slot when it moves.
 
 The map from slots to primaries is read from any member of the cluster (CLUSTER SLOTS), and read again whenever
-something contradicts it: a redirection, a lost connection, a slot without a primary. What a caller notices:
+something contradicts it: a redirection, a lost connection, a slot without a primary. The effects on a caller:
 
-- A slot that moves delays its calls by some milliseconds.
-- When a primary dies, calls that were sent to it end with `OutcomeUnknown`. Until a replica has taken over, further
-  calls for its slots end with `StoreUnavailable`; those for other slots go on.
-- A call is sent again only after an answer that says that it was not begun (MOVED, ASK, TRYAGAIN, CLUSTERDOWN, …).
+- A moving slot delays its calls by some milliseconds.
+- When a primary dies, the calls sent to it end with `OutcomeUnknown`. Until a replica has taken over, further calls for
+  its slots end with `StoreUnavailable`. Calls for other slots are not affected.
+- A call is retried only if Redis has not begun it: after an answer that says so (MOVED, ASK, TRYAGAIN, CLUSTERDOWN, …),
+  or if it was never written and its slot has another primary by now.
 """
 
 import asyncio
@@ -27,28 +28,28 @@ from node.store.store import Store, error_code, meaning
 from node.store.wakeups import WakeUps
 
 MAP_SECONDS = 0.2
-"""Least time between two reads of the map, which would otherwise flood a cluster in trouble."""
+"""Least time between two reads of the map, so that reads do not flood a cluster in trouble."""
 
 MEMBER_SECONDS = 0.5
-"""How long one member may take to answer with the map before another is asked."""
+"""Timeout of a request for the map. After it, another member is asked."""
 
 PROMPT_REDIRECTIONS = 3
-"""How many MOVED are followed without a pause. A slot that has moved takes one or two."""
+"""Number of MOVED replies that are followed without a pause. A slot that has moved causes one or two."""
 
 MAX_ATTEMPTS = 64
-"""Attempts of one call. Its deadline comes first, unless it is sent back and forth without a pause."""
+"""Most attempts of one call. Its deadline comes first, unless redirections without a pause send it back and forth."""
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
-"""Pause before another attempt; it doubles with each, up to the maximum."""
+"""Backoff before another attempt: doubles with each attempt, up to the maximum."""
 
 PARTITIONS_TRIED = 16
-"""How many partitions are drawn to find one whose primary is connected. With one primary of three, one search in 600
-finds none."""
+"""Random partitions tried to find one whose primary is connected. If one primary of three is connected, one search in
+600 finds none."""
 
 PARTITION_SLOTS = [slot_of(tag(partition)) for partition in range(PARTITIONS)]
 
 UNSETTLED = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
-"""Errors by which a cluster says that it is rearranging itself. The command was not begun."""
+"""Error codes of a cluster that is rearranging itself. The command was not begun."""
 
 
 class ClusterStore(Store):
@@ -60,16 +61,16 @@ class ClusterStore(Store):
         self._access = location.access
         self._primaries: dict[ServerAddress, Connection] = {}
         self._map: list[Connection | None] = [None] * SLOTS
-        """For each slot the connection to its primary."""
+        """The connection to the primary of each slot; None if no primary is known."""
         self._is_stale = asyncio.Event()
-        """Set when the map has proved wrong, or is not whole."""
+        """Set when the map was found to be wrong or incomplete."""
         self._was_read = asyncio.Event()
         self._task = self._loop.create_task(self._keep_map())
         self.wakeups = WakeUps(self._publisher_of, self._access, timeout, self.stats, self._is_stale.set)
         self._is_stale.set()
 
     async def slot_map(self) -> list[tuple[range, ServerAddress]]:
-        """The map that the first member to answer gives; empty if none answers."""
+        """Return the map of the first member that answers; empty if none answers."""
         connected = [server for server, connection in self._primaries.items() if connection.connected]
         others = [server for server in self._seeds if server not in connected]
         for server in [*sample(connected, len(connected)), *others]:
@@ -82,7 +83,7 @@ class ClusterStore(Store):
         return []
 
     def serving_partition(self) -> int | None:
-        """A random partition whose primary is connected. None if none was found: then all may well be gone."""
+        """Return a random partition whose primary is connected; None if none was found, as when all are gone."""
         for _ in range(PARTITIONS_TRIED):
             partition = randrange(PARTITIONS)
             connection = self._map[PARTITION_SLOTS[partition]]
@@ -131,7 +132,7 @@ class ClusterStore(Store):
             attempt += 1
 
     async def _next(self, call: Call, outcome: Exception, asked: Connection, attempt: int) -> tuple[Call, Connection]:
-        """The next attempt, and the connection for it. Raises what the outcome means if there is to be none."""
+        """Return the next attempt, and the connection for it. Raises what the outcome means if no retry is possible."""
         code = error_code(outcome)
         if attempt >= MAX_ATTEMPTS:
             raise meaning(outcome, call)
@@ -140,7 +141,7 @@ class ClusterStore(Store):
             if isinstance(failure, Exception):
                 raise meaning(failure, call)
             return self._new_attempt(call, alone=call.alone, asking=call.asking), asked
-        if code == "ASK":  # the slot is moving, and this key is at its new place already
+        if code == "ASK":  # the slot is moving, and this key has moved already
             _, server = read_redirect(str(outcome), asked.server)
             return self._new_attempt(call, alone=True, asking=True), self._connection_to(server)
         self._is_stale.set()
@@ -153,14 +154,14 @@ class ClusterStore(Store):
         if code in UNSETTLED:
             await self._pause(call, outcome, attempt)
             return self._new_attempt(call, alone=code == "TRYAGAIN"), self._map[call.slot] or asked
-        # Nothing was written, and by now the map has another primary for the slot.
+        # The call was not written, and by now the map has another primary for the slot.
         connection = self._map[call.slot]
         if type(outcome) is StoreUnavailable and connection and connection is not asked:
             return self._new_attempt(call), connection
         raise meaning(outcome, call)
 
     async def _pause(self, call: Call, outcome: Exception, attempt: int) -> None:
-        """Wait a moment for the cluster to settle. Raises what the outcome means if the call has no time left.
+        """Wait a moment for the cluster to settle. Raises what the outcome means if the deadline comes first.
 
         A call that waits here still counts as under way.
         """
@@ -186,11 +187,11 @@ class ClusterStore(Store):
         return connection
 
     def _is_whole(self) -> bool:
-        """Whether each slot has a primary, and each primary is connected."""
+        """Return whether each slot has a primary, and each primary is connected."""
         return None not in self._map and all(connection.connected for connection in self._primaries.values())
 
     async def _keep_map(self) -> None:
-        """Read the map whenever it has proved wrong, and again until it is whole."""
+        """Read the map whenever it was found to be wrong, and repeat until it is complete."""
         while True:
             await self._is_stale.wait()
             self._is_stale.clear()
@@ -201,7 +202,7 @@ class ClusterStore(Store):
                 self._is_stale.set()
 
     def _adopt(self, ranges: list[tuple[range, ServerAddress]]) -> None:
-        """Send calls where the new map says. A connection to a server that serves no slot any more is closed."""
+        """Route calls by the new map. Connections to servers that serve no slot any more are retired."""
         if not ranges:
             return
         for slots, server in ranges:

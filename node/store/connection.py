@@ -1,20 +1,20 @@
-"""The multiplexed connection: every call of this process to one server goes through one of these.
+"""The multiplexed connection to one server, which carries all calls of this process to that server.
 
-Calls made during one turn of the event loop are written together at its end. Those of the same script and slot become
-one EVALSHA (group commit), up to MAX_BATCH of them: that costs Redis little more than one call. There is no timer, so a
-single call is not delayed, and the more calls there are the larger the batches.
+Calls made during one turn of the event loop are written together at its end. Up to MAX_BATCH calls of the same script
+and slot become one EVALSHA (group commit), which costs Redis little more than one call. There is no timer, so a single
+call is not delayed; the more calls there are, the larger the batches.
 
-What holds:
+Invariants:
 
-- Replies are matched to calls by their order alone. So a caller that gives up leaves its place in `_sent`, and its
-  reply is thrown away; and a reply that no call waits for ends the connection.
-- Every call is settled once, whatever happens, and at most a little after its deadline (SWEEPS).
-- A call that was not written is settled with StoreUnavailable: Redis has not begun it. One that was written and not
+- Replies are matched to calls by their order alone. So when a caller gives up, its call keeps its place in `_sent`, and
+  its reply is discarded. A reply for which no call waits ends the connection.
+- Every call is settled exactly once, whatever happens, and at most a little after its deadline (SWEEPS).
+- A call that was not written is settled with StoreUnavailable: Redis has not begun it. A call that was written and not
   answered is settled with OutcomeUnknown.
 - While the connection is being made, calls wait unsent. Once the server has been gone for as long as a call may take,
-  new ones are refused at once.
+  new calls are refused at once.
 
-A command that blocks (BLPOP, XREAD BLOCK) must never be sent here: it would hold up every other call.
+A blocking command (BLPOP, XREAD BLOCK) must never be sent here: it would hold up every other call.
 """
 
 import asyncio
@@ -31,57 +31,58 @@ from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 from node.store.scripts import Arg, Script
 
 CallResult: TypeAlias = RedisReply | ReplyError | StoreUnavailable | CommandFailed
-"""How a call ended. Errors are values here, so that one whose caller is gone disturbs nobody; the store raises them."""
+"""How a call ended. Errors are values, so that an error whose caller is gone is dropped silently; the store raises
+them."""
 
 MAX_BATCH = 16
-"""Calls in one EVALSHA. More gains little, and other commands wait while Redis runs it."""
+"""Most calls in one EVALSHA. More would gain little, and other commands wait while Redis runs it."""
 
 SWEEPS = 16
-"""How often deadlines are checked within one timeout, so that a call fails at most a sixteenth of it late."""
+"""Deadline checks within one timeout: a call fails at most 1/16 of the timeout late."""
 
 ASKING = pack(("ASKING",))
 
 
 class Call(msgspec.Struct):
-    """One attempt to run a script with `keys` and `args`, or the plain command in `args`."""
+    """One attempt to run a script with `keys` and `args`, or a plain command, given in `args`."""
 
     args: Sequence[Arg]
     slot: int
     deadline: float
-    """Loop time by which it is settled."""
+    """Loop time by which the call is settled."""
     outcome: "asyncio.Future[CallResult]"
     script: Script | None = None
     keys: Sequence[str] = ()
     alone: bool = False
-    """Not to be batched: its slot is moving, and one key of a batch may be where another is not."""
+    """Whether it must not be batched: its slot is moving, so the keys of a batch may be on different servers."""
     asking: bool = False
-    """Sent after ASKING, to the server that the slot is moving to."""
+    """Whether ASKING is sent before it, to the server that the slot is moving to."""
 
     replies_due: ClassVar[int] = 1
-    """How many replies answer it."""
+    """Number of replies that Redis sends to it."""
 
     @property
     def name(self) -> str:
         return self.script.name if self.script else str(self.args[0])
 
     def packed(self) -> bytes:
-        """The bytes of the plain command. Raises TypeError, ValueError for what cannot be put into bytes."""
+        """Return the bytes of the plain command. Raises TypeError, ValueError if an argument cannot be encoded."""
         return pack(tuple(self.args))
 
     def take(self, reply: RedisReply | ReplyError) -> None:
-        """Its reply, or the next of them, has come."""
+        """Accept the reply to this call, or the next one of several."""
         self.settle(reply)
 
     def settle(self, outcome: CallResult) -> None:
-        """Give the caller the outcome, unless it has one or is gone."""
+        """Give the caller the outcome, unless it already has one or is gone."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 class Unawaited(Call, kw_only=True):
-    """A call whose result nobody waits for. `failed` is called, at most once, if it ends without a reply.
+    """A call whose result nobody waits for. `failed` is called, at most once, if it fails.
 
-    The `outcome` of such calls is never settled; all share one, so that no future and callback are made for each.
+    All such calls share one `outcome`, which is never settled, so that no future and no callback is made for each.
     """
 
     failed: "Callable[[Unawaited, Exception], None]"
@@ -94,9 +95,9 @@ class Unawaited(Call, kw_only=True):
 
 
 class Pipeline(Call, kw_only=True):
-    """Plain commands that are sent together and settled by the list of their replies, in which errors are values.
+    """Plain commands that are sent together. The outcome is the list of their replies, with errors as values.
 
-    For many commands this costs a tenth of what as many calls would.
+    Many commands cost a tenth of what they would as single calls.
     """
 
     commands: Sequence[Sequence[Arg]]
@@ -123,27 +124,27 @@ class Connection(ReconnectingLink):
     def __init__(
         self, server: ServerAddress, access: Access, timeout: float, stats: Stats, before_flush: Callable[[], None]
     ) -> None:
-        """`before_flush` is called before calls are sent, and may submit more of them."""
+        """`before_flush` is called before calls are sent, and may submit more calls."""
         self._before_flush = before_flush
         self._unsent: list[Call] = []
         self._ahead = 0
-        """How many of them, at the front, are there by `submit_ahead`."""
+        """Number of calls at the front of `_unsent` that came through `submit_ahead`."""
         self._sent: deque[list[Call]] = deque()
-        """For each reply to come, the calls that it answers: one, those of a batch, or none (ASKING). A pipeline is
-        there once for each of its replies."""
+        """For each reply to come, the calls that it answers: one, those of a batch, or none (ASKING). A pipeline
+        occurs once for each of its replies."""
         self._flushing = False
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_due = 0.0
         self._loads: dict[str, asyncio.Task[CallResult]] = {}
         self.loaded: set[str] = set()
-        """Scripts that `Store.send` has loaded into the server since the connection was made."""
+        """Names of the scripts that `Store.send` has loaded into the server since the connection was made."""
         self._retired = False
         self.server_id = 0
-        """The `Store.server_id` of the present link, or of the last one."""
+        """The `Store.server_id` of the present link; while there is none, that of the last link."""
         super().__init__(server, access, timeout, stats)
 
     def submit(self, call: Call) -> "asyncio.Future[CallResult]":
-        """Send `call` with the others of this turn of the event loop. Returns the future of its outcome."""
+        """Send `call` with the other calls of this turn of the event loop. Returns the future of its outcome."""
         if self._link is None and not self._may_link_in_time():
             call.settle(StoreUnavailable(self.trouble))
             return call.outcome
@@ -156,14 +157,14 @@ class Connection(ReconnectingLink):
         return call.outcome
 
     def submit_ahead(self, call: Call) -> None:
-        """`submit`, before what has been submitted and not sent yet."""
+        """`submit` a call, and put it ahead of the calls that were submitted and not sent yet."""
         self.submit(call)
         if self._unsent and self._unsent[-1] is call:
             self._unsent.insert(self._ahead, self._unsent.pop())
             self._ahead += 1
 
     async def load(self, script: Script, deadline: float) -> CallResult:
-        """Load both forms of `script` into the server. Those who want the same one at the same time share one load.
+        """Load both forms of `script` into the server. Concurrent calls for the same script share one load.
 
         Returns None, or an exception as a value.
         """
@@ -174,7 +175,7 @@ class Connection(ReconnectingLink):
         return await asyncio.shield(task)
 
     def retire(self) -> None:
-        """The server has left the cluster's map: refuse new calls, wait for the replies to those sent, then close."""
+        """Refuse new calls and close after the replies to those sent: the server has left the cluster's map."""
         self._retired = True
         self.trouble = f"Redis at {self.server} has left the cluster's map"
         self._abandon_unsent(self._unsent)
@@ -200,11 +201,11 @@ class Connection(ReconnectingLink):
         self._sent.clear()
 
     def _may_link_in_time(self) -> bool:
-        """Whether a call that waits for the connection may still be sent in time."""
+        """Return whether a call that waits for the connection may still be sent in time."""
         return not self._retired and self._loop.time() - self._down_since < self.timeout
 
     def flush(self) -> None:
-        """Write the calls of this turn, or, while the connection cannot take them, leave them for later."""
+        """Write the calls of this turn, or keep them for later if the connection cannot take them now."""
         self._flushing = False
         self._before_flush()
         self._start_sweeps()
@@ -218,7 +219,7 @@ class Connection(ReconnectingLink):
         link.write(b"".join(commands))
 
     def _grouped(self, gathered: list[Call]) -> Iterator[list[Call]]:
-        """The calls of each command to be sent. Those whose caller is gone are left out."""
+        """Yield, for each command to send, the calls that it carries. Calls whose caller is gone are left out."""
         groups: dict[tuple[str, int], list[Call]] = {}
         for call in gathered:
             if call.outcome.done():
@@ -233,7 +234,7 @@ class Connection(ReconnectingLink):
         yield from groups.values()
 
     def _pack(self, calls: list[Call], commands: list[bytes]) -> None:
-        """Append the command that carries `calls`, and note that they wait for its reply."""
+        """Append the command that carries `calls` to `commands`, and record that these wait for its reply."""
         first, script = calls[0], calls[0].script
         try:
             if script is None:
@@ -254,7 +255,7 @@ class Connection(ReconnectingLink):
         self._sent.extend([calls] * first.replies_due)
 
     def _refuse(self, calls: list[Call], error: Exception, commands: list[bytes]) -> None:
-        """An argument of one of `calls` cannot be put into bytes: fail that one, and send the others singly."""
+        """Fail the call whose argument cannot be encoded, and send the other `calls` one by one."""
         if len(calls) > 1:
             for call in calls:
                 self._pack([call], commands)
@@ -263,7 +264,7 @@ class Connection(ReconnectingLink):
         calls[0].settle(CommandFailed(f"{calls[0].name}: {error}"))
 
     def _deliver(self, reply: RedisReply | ReplyError) -> None:
-        """Give the next reply to the calls that have waited longest."""
+        """Give a reply to the calls that have waited longest."""
         if not self._sent:  # the order is lost
             self.drop("a reply that nobody asked for")
             return
@@ -277,7 +278,8 @@ class Connection(ReconnectingLink):
             self._close_if_done()
 
     def _deliver_batch(self, calls: list[Call], reply: RedisReply | ReplyError) -> None:
-        """The reply to a batch is a list of theirs. An error instead, such as NOSCRIPT or OOM, is that of each call."""
+        """Give each call its reply from the list that answers a batch. An error instead of a list, such as NOSCRIPT or
+        OOM, goes to every call."""
         if isinstance(reply, list) and len(reply) == len(calls):
             for call, own in zip(calls, reply, strict=True):
                 call.settle(own)
@@ -288,7 +290,7 @@ class Connection(ReconnectingLink):
             )
 
     def _start_sweeps(self) -> None:
-        """Check deadlines while any call is under way: one timer for all calls is cheaper than one for each."""
+        """Start to check deadlines if a call is under way. One timer for all calls is cheaper than one for each."""
         if self._sweep_timer is None and (self._unsent or self._sent):
             self._sweep_due = self._loop.time() + self.timeout / SWEEPS
             self._sweep_timer = self._loop.call_at(self._sweep_due, self._sweep)
@@ -296,7 +298,7 @@ class Connection(ReconnectingLink):
     def _sweep(self) -> None:
         self._sweep_timer = None
         now = self._loop.time()
-        # If this sweep is very late, the event loop was held up, and replies may have come that nobody has read yet.
+        # If this sweep is very late, the event loop was blocked, and replies may have arrived that are not read yet.
         if now - self._sweep_due < self.timeout / 2:
             self._fail_overdue(now)
         self._start_sweeps()
@@ -308,7 +310,7 @@ class Connection(ReconnectingLink):
         for call in overdue:
             call.settle(OutcomeUnknown(f"Redis at {self.server} did not answer in time"))
         if overdue and self._link and now - self._link.heard_at >= self.timeout:
-            # A link that nobody used was silent before, too; what counts begins with the first call without a reply.
+            # An unused link is silent, too, so the silence is counted from the first unanswered call.
             asked_at = min(call.deadline for call in overdue) - self.timeout
             self.drop(f"silent for {now - max(asked_at, self._link.heard_at):.1f} s")
 
@@ -333,7 +335,7 @@ class Connection(ReconnectingLink):
         ]
         for outcome in outcomes:
             if isinstance(error := await outcome, OutcomeUnknown):
-                return StoreUnavailable(str(error))  # none of the calls that wait for the script has begun
+                return StoreUnavailable(str(error))  # the calls that wait for the script have not begun
             if isinstance(error, Exception):
                 return error
         return None

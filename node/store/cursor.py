@@ -1,7 +1,7 @@
-"""Reads a sorted set whose scores are times (ms), from the oldest member on, a number of members at a time.
+"""A cursor over a sorted set whose scores are times (ms): reads it page by page, oldest members first.
 
-What was read is not read again until the cursor is restarted, so members that stay in the set cost nothing. Members may
-be removed between two reads.
+Members are not read again until the cursor is restarted, so members that stay in the set cost nothing. Members may be
+removed between two reads.
 """
 
 import math
@@ -20,14 +20,14 @@ class TimeCursor:
         self._at = -math.inf
         """Score of the last member that was read."""
         self._passed: set[str] = set()
-        """Members with that same score that were read."""
+        """Members with the score `_at` that were read."""
 
     def restart(self) -> None:
         """Go back to the oldest member."""
         self._at = -math.inf
 
     async def next(self, until: int, count: int) -> Sequence[str]:
-        """The next members, at most `count`, with a time up to `until` (ms). Raises StoreUnavailable."""
+        """Return at most `count` next members with a time up to `until` (ms). Raises StoreUnavailable."""
         reply = await self._store.command(
             *("ZRANGE", self._key, self._at, until, "BYSCORE"),
             *("LIMIT", 0, count + len(self._passed), "WITHSCORES"),

@@ -1,7 +1,7 @@
-"""Schedules: in each partition, entries and the time at which they are due.
+"""Schedules: a sorted set in each partition, of entries by the time at which they are due.
 
-`due_take` leases an entry to one worker, for work that must not be done twice (sending a callback); `due_find` shows it
-to every worker.
+`due_take` leases an entry to one worker, for work that must not be done twice (sending a callback). `due_find` shows
+the entry to every worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from node.store.store import Store
 from node.store.unreadable import reached
 
 TAKEN_AT_ONCE = 16
-"""Entries that are taken from a partition at a time, at most."""
+"""Most entries that are taken from a partition at a time."""
 
 
 @step
 def due_take(*, due: Key, hidden: int, limit: int) -> None:
-    """Leases due entries to one worker."""
+    """Lease due entries to one worker."""
 
 
 @step
 def due_find(*, due: Key, limit: int) -> None:
-    """Finds due entries, even if other workers find them too."""
+    """Find due entries, which other workers may find, too."""
 
 
 class TakenNames(NamedTuple):
@@ -32,13 +32,13 @@ class TakenNames(NamedTuple):
 
     names: list[str]
     next_seconds: float | None
-    """Until the next entry is due; None if there is none."""
+    """Seconds until the next entry is due; None if there is none."""
 
 
 async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int) -> dict[int, TakenNames]:
-    """Take due entries of each partition; they become due again after `hidden_ms`.
+    """Lease due entries of each partition. They become due again after `hidden_ms`, the visibility timeout.
 
-    Partitions that are out of reach are left for later, so that what was taken from the others is not lost. Raises
+    Partitions that are out of reach are skipped, so that entries taken from the others are not lost. Raises
     StoreUnavailable if all are out of reach.
     """
     steps = [due_take(due=key, hidden=hidden_ms, limit=TAKEN_AT_ONCE) for key in due.values()]
@@ -52,8 +52,8 @@ async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int) -> dict
 
 
 async def find_due(store: Store, due: Sequence[Key], limit: int) -> list[str]:
-    """The names that are due, up to `limit` from each partition that can be read. Raises StoreUnavailable if no server
-    is there.
+    """Return the names that are due, up to `limit` from each partition that can be reached. Raises StoreUnavailable if
+    no server can be reached.
     """
     found = reached(due, await store.run_reachable([due_find(due=key, limit=limit) for key in due]))
     return [name for _, names in found for name in names_of(names)]

@@ -1,7 +1,7 @@
-"""What an acknowledged write survives on this Redis, judged by the settings of its servers (DESIGN 10).
+"""What acknowledged writes survive on this Redis, judged by the settings of its servers (DESIGN 10).
 
-RELAY_DURABILITY says what the node promises. Whether the Redis keeps that promise depends on how its operator has set
-it up, so the node reads the settings and says what it found: in the log, in `check` and in /health.
+RELAY_DURABILITY says what the node promises. Whether Redis keeps that promise depends on how its operator has
+configured it. So the node reads the settings of Redis and reports its finding: in the log, in `check` and in /health.
 """
 
 import asyncio
@@ -27,22 +27,23 @@ SETTINGS = (
     "maxmemory",
     "maxmemory-policy",
 )
-"""The settings of Redis that decide what is kept."""
+"""The settings of Redis that determine durability."""
 
 READ_SECONDS = 60.0
 """Time between two reads: the settings of a running server can change, and so can the servers of a cluster."""
 
 Kept = Literal["none", "unknown", "everysec", "always", "replicated"]
-"""What is kept, from the weakest to the strongest.
+"""Levels of durability, from the weakest to the strongest.
 
 none: a restart of Redis may lose acknowledged writes. unknown: the server does not show its settings. everysec: a power
-loss may cost the last seconds. always: a power loss costs nothing. replicated: likewise, and no write is accepted while
-no replica follows.
+failure may lose the last seconds. always: a power failure loses nothing. replicated: as always, and writes are refused
+while no replica follows.
 """
 
 
 def kept(settings: Mapping[str, str]) -> Kept:
-    """What one primary keeps, by its settings; `unknown` if they are not all there, as with some hosted servers."""
+    """Return the durability of one primary, given its settings; `unknown` if some are missing, as with some hosted
+    servers."""
     if not settings.keys() >= set(SETTINGS):
         return "unknown"
     logged = settings["appendonly"] == "yes" and settings["no-appendfsync-on-rewrite"] == "no"
@@ -56,18 +57,18 @@ def kept(settings: Mapping[str, str]) -> Kept:
 
 
 def weakest(each: Iterable[Kept]) -> Kept:
-    """What several primaries together keep: as much as the weakest of them."""
+    """Return the durability of several primaries together: that of the weakest."""
     return min(each, key=get_args(Kept).index)
 
 
 def suffices(found: Kept, promised: Kept) -> bool:
-    """Whether what was found is at least what is promised."""
+    """Return whether the durability found is at least the one promised."""
     order = get_args(Kept)
     return order.index(found) >= order.index(promised)
 
 
 async def read(store: Store) -> Kept:
-    """What all primaries keep; `unknown` if one does not tell its settings. Raises StoreUnavailable."""
+    """Return the durability of all primaries; `unknown` if one hides its settings. Raises StoreUnavailable."""
     try:
         replies = await store.everywhere("CONFIG", "GET", *SETTINGS)
     except CommandFailed:
@@ -76,7 +77,7 @@ async def read(store: Store) -> Kept:
 
 
 async def watch(store: Store, promised: Kept, stop: asyncio.Event) -> None:
-    """Log what the Redis keeps, and again whenever that changes, until `stop` is set."""
+    """Log the durability of Redis, and log it again whenever it changes, until `stop` is set."""
     logged: Kept | None = None
     while not stop.is_set():
         seconds = 1.0

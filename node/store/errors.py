@@ -1,4 +1,4 @@
-"""How a call to Redis can fail: nothing was written, nobody knows whether, or the same call would always fail."""
+"""How a call to Redis can fail: nothing was written, the outcome is unknown, or the same call would always fail."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,30 +10,30 @@ class StoreUnavailable(Exception):
     def __init__(self, reason: str, retry_after: float = 1.0) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
-        """Seconds after which another try makes sense."""
+        """Seconds after which a retry makes sense."""
 
 
 class StoreBusy(StoreUnavailable):
-    """This process has as many calls under way as it may. Redis was not asked."""
+    """This process already has its maximum number of calls under way. Nothing was sent to Redis."""
 
 
 class OutOfMemory(StoreUnavailable):
-    """The memory of Redis is full, and the call needs some. Reads are served, and so is what frees memory."""
+    """The memory of Redis is full, and the call needs memory. Reads and calls that free memory still work."""
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The call was sent and no reply came: it may have been carried out or not.
+    """The call was sent and no reply came: it may or may not have been carried out.
 
-    The store never repeats such a call. A feature may, if the call carries a request id that makes its script
+    The store never retries such a call. A feature may, if the call carries a request id that makes its script
     idempotent (DESIGN 5).
     """
 
 
 @contextmanager
 def after_write(done: str) -> Generator[None]:
-    """For a block that follows a write in the same request: its client must not be told that nothing was written.
+    """Guard a block that follows a write in the same request, so that the client is not told that nothing was written.
 
-    `done` says what was written. Raises OutcomeUnknown in place of any other StoreUnavailable.
+    `done` says what was written. Raises OutcomeUnknown in place of any StoreUnavailable.
     """
     try:
         yield
@@ -42,9 +42,8 @@ def after_write(done: str) -> Generator[None]:
 
 
 class CommandFailed(Exception):
-    """Redis refuses the call for good: its user may not make it, it is too old, or the node has a bug.
-
-    Such a bug is a wrong type, wrong arguments or a broken script.
+    """Redis refuses the call for good: the user lacks the right, the Redis version is too old, or the node has a bug
+    (a wrong type, wrong arguments, a broken script).
     """
 
 
@@ -60,11 +59,11 @@ REFUSALS = {
     "NOSCRIPT": ("Redis has lost a script and may lose it again", 1.0),
     "TRYAGAIN": ("a part of the Redis cluster is moving", 1.0),
 }
-"""By the error codes that mean that Redis has not begun a command: the reason, and seconds to wait."""
+"""Error codes which mean that Redis has not begun the command, each with the reason and the seconds to wait."""
 
 
 def judge(error: str, call: str) -> StoreUnavailable | CommandFailed:
-    """What an error reply of Redis means to the caller of `call`."""
+    """Return the exception that an error reply of Redis means for the caller of `call`."""
     code = error.partition(" ")[0]
     refusal = REFUSALS.get(code)
     if refusal is None:

@@ -1,6 +1,6 @@
-"""Idempotency-Keys: under which name a script records what a request created, and in which partition (DESIGN 6).
+"""Idempotency-Keys: the name and the partition of the record of what a request created (DESIGN 6).
 
-The record is kept by the script that does the write (`lua/lib/once.lua`, `lua/lib/remember.lua`).
+The script that does the write also reads and writes the record (`lua/lib/once.lua`, `lua/lib/remember.lua`).
 """
 
 import msgspec
@@ -10,29 +10,29 @@ from node.store import ids, keys
 from node.store.keys import Key
 
 SECRET_KEY_LENGTH = 16
-"""A key of at least this length is taken for a secret: that many random characters hold 60 bits or more. Public parts
-of it, such as the id of the contract that is claimed, do not count."""
+"""Least length, in characters, from which a key counts as a secret: this many random characters hold 60 bits or more.
+Public parts of the key, such as the id of the claimed contract, are not counted."""
 
 MIN_KNOWN_LENGTH = 8
-"""Shortest public part that does not count: a shorter one may be in a secret by chance."""
+"""Least length, in characters, of a public part that is not counted; a shorter one may be in a secret by chance."""
 
 RETRY_SECONDS = 60
-"""Time within which a client repeats a request whose answer it did not get. A key that is not a secret may be guessed
-by somebody else, or used by chance, so the answer to it carries a token only that long."""
+"""Time within which a repeated request gets its token again if the key is not a secret. It is long enough to retry
+after a lost answer, and limits what others gain who guess the key or use the same one by chance."""
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """An Idempotency-Key, bound to the client that sent it and to the operation."""
+    """An Idempotency-Key, bound to its sender (see `bound_key`) and to the operation."""
 
     scope: str
-    """The name of the record: a digest, from which neither client nor key can be read."""
+    """The name of the record: a digest that reveals neither the client nor the key."""
     digest: str
-    """A digest of the body of the request. The same key with another body is a conflict."""
+    """A digest of the request's body. The same key with another body is a conflict."""
     is_secret: bool = True
-    """Whether the key is long enough that only its maker can know it."""
+    """Whether the key is so long that nobody else can guess it."""
     home: int | None = None
-    """The partition where the request writes: that of the thread it adds to, for example, or of its client. None if it
-    may write anywhere: then the key decides."""
+    """The partition where the request writes, such as that of the thread it adds to, or of its client. None if the
+    request may write anywhere; then the key determines the partition."""
 
     @property
     def partition(self) -> int:
@@ -40,13 +40,14 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
         return ids.partition_of(self.scope) if self.home is None else self.home
 
     def check_token(self, first: int, now: int) -> None:
-        """Raise Refused `idempotency.short` if a token given out at `first` is not to be given again `now` (ms)."""
+        """Raise Refused `idempotency.short` if a token issued at `first` must not be returned again at `now` (both
+        ms)."""
         if not self.is_secret and now - first > RETRY_SECONDS * 1000:
             raise Refused("idempotency.short", seconds=RETRY_SECONDS, least=SECRET_KEY_LENGTH)
 
 
 class Once(msgspec.Struct, frozen=True, gc=False):
-    """Arguments of a step that creates something once for each Idempotency-Key."""
+    """The arguments about the Idempotency-Key, for a step that creates something only once for each key."""
 
     idem: Key
     digest: str
@@ -55,7 +56,8 @@ class Once(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, given: IdempotencyKey | None, partition: int, other: Key, ttl_ms: int) -> "Once":
-        """The arguments for a key. Without one nothing is recorded; `other`, any key in the slot, is passed."""
+        """Return the arguments for a key. If `given` is None, nothing is recorded, and `other`, any Redis key in the
+        same slot, fills the place of the record."""
         if given is None:
             return cls(other, "", ttl_ms)
         return cls(keys.idempotency(partition, given.scope), given.digest, ttl_ms)
@@ -70,11 +72,11 @@ def bound_key(
     home: int | None = None,
     entity: str = "",
 ) -> IdempotencyKey | None:
-    """The key as it is recorded; None if the request carries no key.
+    """Return the Idempotency-Key bound to its client and operation; None if the request has no key.
 
-    A key belongs to its client. With a `name` from the body (`publisher_id`), a secret key belongs to that name, from
-    whatever address it comes. `home`: the partition where the request writes, if the key does not decide.
-    `entity`: the public id of what the request is about.
+    If a `name` from the body (`publisher_id`) is given, a secret key is bound to that name instead of the client's
+    address; a key that is not secret is bound to both. `home`: the partition where the request writes, if not
+    determined by the key. `entity`: the public id of the entity that the request is about.
     """
     if key is None:
         return None

@@ -1,8 +1,8 @@
-"""Whose data a Redis holds: that of which node, known by its secret, and in which schema.
+"""The identity of the data in a Redis: the node that owns it, identified by its secret, and the schema.
 
-Both are written at the first start and compared at every later one. Otherwise tokens issued under another secret, and
-records of another schema, would be answered wrongly until somebody noticed. docs/operations.md says what this means for
-upgrades ("Versions on one Redis").
+Both are written at the first start and compared at every later one. Otherwise the node would give wrong answers about
+tokens issued under another secret, and about records of another schema, until somebody noticed. docs/operations.md says
+what this means for upgrades ("Versions on one Redis").
 """
 
 import hmac
@@ -19,27 +19,28 @@ from node.store.steps import Key, step
 from node.store.store import Store
 
 SCHEMA = 1
-"""Number of the present schema. It rises when an older version could no longer work on what this one writes; fields and
-keys that older versions pass over do not count."""
+"""Number of the present schema. It rises when older versions could no longer work on what this version writes; new
+fields and keys that older versions ignore do not raise it."""
 
 OLDEST = 1
-"""Number of the oldest schema that this version can work on. Version 1.0.0 wrote no number; its schema is 1."""
+"""Number of the oldest schema that this version can work on. Version 1.0.0 writes no number; its schema is 1."""
 
 
 @step
 def node_identify(*, identity: Key, schema: int, oldest: int, secret: str, version: str) -> None:
-    """Says whose data this Redis holds, and claims it for this node if it is nobody's yet."""
+    """Return whose data this Redis holds, and claim it for this node if it has no owner yet."""
 
 
 def fingerprint(secret: str) -> str:
-    """A digest that tells one secret from another and does not help to guess it; empty for no secret."""
+    """Return a digest that distinguishes secrets and does not help to guess them; empty for an empty secret."""
     return hmac.digest(secret.encode(), b"relay-node fingerprint", "sha256").hex()[:32] if secret else ""
 
 
 async def identify(store: Store, secret: str) -> None:
-    """Compare, and write what is not known yet. `secret` is empty in a process that has none.
+    """Compare the identity of Redis with this process, and write the parts that are not set yet.
 
-    Raises ConfigError if this process must not work on that Redis, or cannot, and StoreUnavailable.
+    `secret`: empty in a process that has none. Raises ConfigError if this process must not or cannot work on that
+    Redis, StoreUnavailable.
     """
     await _refuse_lone_member(store)
     mine = fingerprint(secret)
@@ -55,10 +56,10 @@ async def identify(store: Store, secret: str) -> None:
 
 
 def _judge(known: Sequence[bytes | None], mine: str) -> str:
-    """The schema of the data; empty if it is not known.
+    """Return the schema of the data; empty if unknown.
 
-    `known`: the schema, whose secret it is, and the first version that wrote that schema. Raises ConfigError if a
-    process with the fingerprint `mine` must not work on it.
+    `known`: the schema, the fingerprint of the owner's secret, and the first version that wrote that schema. Raises
+    ConfigError if a process whose secret has the fingerprint `mine` must not work on the data.
     """
     schema, whose, since = ((text or b"").decode() for text in known)
     if whose and mine and whose != mine:
@@ -77,12 +78,12 @@ def _judge(known: Sequence[bytes | None], mine: str) -> str:
 
 
 async def forget_secret(store: Store) -> None:
-    """Let the next process that starts say whose data this is. Raises StoreUnavailable."""
+    """Remove the owner, so that the next process that starts becomes the owner. Raises StoreUnavailable."""
     await store.command("HDEL", keys.IDENTITY, "secret")
 
 
 async def compare(store: Store, secret: str) -> str:
-    """Compare without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
+    """Compare like `identify`, without writing. Returns the number of the schema; empty if Redis has no data of a node.
 
     Raises ConfigError, StoreUnavailable.
     """
@@ -92,9 +93,9 @@ async def compare(store: Store, secret: str) -> str:
 
 
 async def _refuse_lone_member(store: Store) -> None:
-    """Raise ConfigError if a URL for a single server leads to a member of a cluster, which has some of the keys only.
+    """Raise ConfigError if the URL is for a single server but leads to a member of a cluster, which has only some keys.
 
-    A server whose user may not ask is taken for a single one. Raises StoreUnavailable.
+    If the user may not run INFO, the server is assumed to be a single one. Raises StoreUnavailable.
     """
     if not isinstance(store, SingleStore):
         return

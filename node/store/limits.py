@@ -1,4 +1,4 @@
-"""A client's limits and quotas in Redis: requests in a window of time, things it may have at a time, bytes in a day.
+"""The limits and quotas of clients in Redis: requests in a window, things held at a time, bytes in a day.
 
 A limit is counted exactly, by a log of the times of the last accepted requests (DESIGN 6).
 """
@@ -23,43 +23,43 @@ from node.store.steps import Key, Step, step
 DAY_MS = 86_400_000
 
 COUNTED_FOR_SITES = ("search", "agent")
-"""Limits that are also counted for the client's site, which may have SITE_SHARE times as many: these requests occupy
-workers before their cost is known, the URL of an agent for up to 30 s. They are never refunded. (`feedback_add` counts
-sites itself.)"""
+"""Limits that also apply to the client's site, with SITE_SHARE times the count. Their requests occupy workers before
+their cost is known, a posted agent URL for up to 30 s. They are never refunded. (`feedback_add` counts sites
+itself.)"""
 
 ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
-"""Keys of the entities that `LimitStore.take_of` counts for, by kind."""
+"""Key functions of the entities with limits of their own (`LimitStore.take_of`), by kind of request."""
 
 
 class QuotaArguments(msgspec.Struct, frozen=True, gc=False):
-    """Arguments of a step that takes a place in the quota of a client and in that of its site."""
+    """The arguments of a step that takes a place in the quotas of a client and of its site."""
 
     own: Key
     site: Key
     most: int
-    """Things that the client may have; 0 for any number."""
+    """Most things that the client may have; 0: no limit."""
     site_most: int
 
     @classmethod
     def of(cls, kind: str, client: str, most: int) -> "QuotaArguments":
-        """The arguments for things of a kind."""
+        """Return the arguments for things of a kind."""
         own, site, _ = _places(ids.home_of(client), kind, client)
         return cls(own, site, most, most * SITE_SHARE)
 
 
 @step
 def limit_take(*, rate: Key, site: Key, limit: Limit, site_count: int) -> None:
-    """A place in a client's limit, and in that of its site."""
+    """Take a place in a client's limit, and in that of its site."""
 
 
 @step
 def limit_take_of(*, entity: Key, rate: Key, limit: Limit) -> None:
-    """A place in the limit that a client has for one entity."""
+    """Take a place in the limit that a client has for one entity."""
 
 
 @step
 def limit_refund(*, rate: Key, at: int) -> None:
-    """A request in a client's limit that does not count after all."""
+    """Stop counting a request in a client's limit."""
 
 
 @step
@@ -72,31 +72,31 @@ def quota_take(
     life: int,
     name: str,
 ) -> None:
-    """A place in a client's limit, and one in its quota and that of its site."""
+    """Take a place in a client's limit, in its quota and in that of its site."""
 
 
 @step
 def bytes_take(*, mine: Key, site: Key, size: int, owed: int, most: int, site_most: int, window: int) -> None:
-    """Bytes, counted for a client and for its site."""
+    """Count bytes for a client and for its site."""
 
 
 class LimitState(msgspec.Struct, frozen=True):
-    """How a client stands in a limit after a request. After `reset` seconds a place is free again."""
+    """The state of a client's limit after a request. A place is free again after `reset` seconds."""
 
     allowed: bool
     remaining: int
     reset: float
     at: int = 0
-    """When the place was taken (ms), by which the request can be refunded."""
+    """When the place was taken (ms). Identifies the request for a refund."""
 
     @classmethod
     def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "LimitState":
-        """The state in a script's reply, which has integers."""
+        """Return the state in a script's reply, whose members are integers."""
         return cls(allowed, remaining, reset_ms / 1000, at)
 
 
 class RateLimit(Protocol):
-    """The limit in which a script counts a request. Whoever calls the script calls `settle` with the result."""
+    """The limit in which a script counts a request. The caller of the script calls `settle` with the result."""
 
     @property
     def client(self) -> str: ...
@@ -105,23 +105,23 @@ class RateLimit(Protocol):
     def limit(self) -> Limit: ...
 
     def settle(self, taken: LimitState) -> None:
-        """Raises Refused `limit.exceeded`."""
+        """Take the state of the limit after the request. Raises Refused `limit.exceeded`."""
         ...
 
 
 class QuotaLimit(RateLimit, Protocol):
-    """A RateLimit for a request whose result also takes a place in a quota of its client."""
+    """A RateLimit for a request that also takes a place in a quota of its client."""
 
     @property
     def most(self) -> int:
-        """How many things of the kind the client may have; 0 for any number."""
+        """Most things of the kind that the client may have; 0: no limit."""
         ...
 
 
 def counted(rate: RateLimit, reply: Any) -> tuple[bytes, list[Any]]:
-    """Settle how a script has counted a request: the word of its reply, and what follows the counts.
+    """Settle `rate` with the counts in a script's reply. Returns the word of the reply, and what follows the counts.
 
-    A reply of a word alone says that the entity is not there; such a request is not counted. Raises Refused
+    A reply that is only a word means that the entity does not exist; such a request is not counted. Raises Refused
     `limit.exceeded`.
     """
     word, *counts = reply
@@ -131,7 +131,7 @@ def counted(rate: RateLimit, reply: Any) -> tuple[bytes, list[Any]]:
 
 
 class Quota(NamedTuple):
-    """A place in a quota: one of the things of a kind that a client may have at a time. It expires, or is released."""
+    """A place in a quota: one of the things of a kind that a client may have at a time. Expires or is released."""
 
     kind: str
     client: str
@@ -139,7 +139,7 @@ class Quota(NamedTuple):
 
 
 class ByteUse(NamedTuple):
-    """Bytes of one client: `size` may still be refused; `owed` is kept already, and is counted in any case."""
+    """Bytes of one client to count: `size` may be refused; `owed` is stored already and counted in any case."""
 
     client: str
     size: int
@@ -147,16 +147,16 @@ class ByteUse(NamedTuple):
 
 
 class BytesRefused(NamedTuple):
-    """Why a client may have no more bytes."""
+    """Why a client may store no more bytes."""
 
     wait: float
     """Seconds until there is room again."""
     of_site: bool
-    """Whether it is the client's site that has no room, not the client alone."""
+    """Whether the client's site has no room, not just the client."""
 
 
 class LimitStore:
-    """Counts requests that write nothing else in the client's partition."""
+    """Counts requests that write nothing else in the client's partition, so that no other script can count them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -174,7 +174,7 @@ class LimitStore:
         return LimitState.of(*cast("list[int]", await self._store.run(taking)))
 
     async def take_of(self, kind: str, entity_id: str, client: str, limit: Limit) -> LimitState | None:
-        """Take a place in a limit that the entity has for itself; None if there is no such entity.
+        """Take a place in a client's limit for one entity. Returns None if there is no such entity.
 
         Raises StoreUnavailable.
         """
@@ -187,11 +187,11 @@ class LimitStore:
         return LimitState.of(*taken) if taken else None
 
     async def refund(self, kind: str, client: str, taken: LimitState) -> None:
-        """Stop counting a request that `take` has counted. Raises StoreUnavailable."""
+        """Give back the place that `take` has taken for a request. Raises StoreUnavailable."""
         await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
 
     async def is_known(self, key: IdempotencyKey) -> bool:
-        """Whether a request with this Idempotency-Key has created something in the key's own partition.
+        """Return whether a request with this Idempotency-Key has created something in the key's own partition.
 
         Raises StoreUnavailable.
         """
@@ -200,10 +200,10 @@ class LimitStore:
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, for_node: bool, label: str = ""
     ) -> tuple[Quota, LimitState]:
-        """Take a place in a limit, and one among `most` things, which ends after `life_ms`.
+        """Take a place in a limit, and one in a quota of `most` things, which expires after `life_ms`.
 
-        `for_node`: keep the total of all clients, too. `label`: what the operator is told of the thing. Raises Refused
-        `quota.<kind>` if no such place is free, StoreUnavailable.
+        `for_node`: also record the thing in the total of all clients. `label`: prefix of the thing's name, for the
+        operator. Raises Refused `quota.<kind>` if the quota is full, StoreUnavailable.
         """
         partition = ids.home_of(client)
         quota = Quota(kind, client, label + os.urandom(4).hex())
@@ -218,7 +218,7 @@ class LimitStore:
         )
         try:
             outcome, *rest = cast("list[Any]", await self._store.run(taking))
-        except OutcomeUnknown:  # the place may be taken, but nothing will be made that needs it
+        except OutcomeUnknown:  # the place may be taken, but nothing will be created for it
             with suppress(StoreUnavailable):
                 await self.release(quota)
             raise
@@ -227,7 +227,7 @@ class LimitStore:
         return quota, LimitState.of(*rest)
 
     async def things(self, kind: str) -> list[str]:
-        """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""
+        """Return the names of all things of a kind whose total is kept, for the operator. Raises StoreUnavailable."""
         now = await now_ms(self._store)
         found = await self._store.run_all(
             [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)]
@@ -235,14 +235,14 @@ class LimitStore:
         return [name for names in found for name in names_of(names)]
 
     async def release(self, quota: Quota) -> None:
-        """Release a place before it ends; one without a name is not counted. Raises StoreUnavailable."""
+        """Release a place before it expires. Does nothing if the place has no name. Raises StoreUnavailable."""
         if not quota.name:
             return
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
         await self._store.run_all([("ZREM", place, quota.name) for place in places])
 
     async def extend(self, quota: Quota, ends_at: int) -> None:
-        """Let a place last until `ends_at` (ms), unless it has ended. Raises StoreUnavailable."""
+        """Extend a place until `ends_at` (ms), unless it has expired. Raises StoreUnavailable."""
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
         await self._store.run_all(
             command
@@ -251,10 +251,10 @@ class LimitStore:
         )
 
     async def take_bytes(self, uses: Sequence[ByteUse], most: int) -> list[BytesRefused | None]:
-        """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.
+        """Count bytes of clients, each of which may store `most` in 24 hours. Raises StoreUnavailable.
 
-        Returns None for each client, or why it is refused: `size` is too much (then it is not counted), or no bytes are
-        left.
+        Returns for each use None, or why it is refused: `size` is too large (and is not counted), or `size` is 0 and
+        no bytes are left.
         """
         replies = cast("list[list[int]]", await self._store.run_all(_bytes_of(use, most) for use in uses))
         return [BytesRefused(over[0] / 1000, over[1] == 1) if over else None for _, *over in replies]
@@ -269,6 +269,6 @@ def _bytes_of(use: ByteUse, most: int) -> Step:
 
 
 def _places(partition: int, kind: str, client: str) -> tuple[Key, Key, Key]:
-    """The keys that count the things of a client: for itself, for its site, and for the node."""
+    """Return the keys that count the things of a client: for itself, for its site, and for the node."""
     own, of_site = keys.places(partition, kind, client), keys.places(partition, kind, site_of(client))
     return own, of_site, keys.places_of_all(partition, kind)

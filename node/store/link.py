@@ -1,8 +1,8 @@
-"""A TCP (or unix socket) connection to one Redis server, and the loop that makes another whenever it is lost.
+"""A TCP or unix socket connection to one Redis server, and the loop that reconnects whenever it is lost.
 
-`Link` is one connection, from when it is made to when it is lost. It writes bytes and hands over replies in the order
-in which they come, an error as a value. Whose reply it is, and what to do after a loss, is for the two subclasses of
-`ReconnectingLink`: `connection.Connection` for calls, `wakeups.ServerFeed` for subscriptions.
+`Link` is one connection, from when it is made to when it is lost. It writes bytes and delivers replies in order, errors
+as values. The two subclasses of `ReconnectingLink` decide to whom a reply belongs and what to do after a loss:
+`connection.Connection` for calls, `wakeups.ServerFeed` for subscriptions.
 """
 
 import asyncio
@@ -26,32 +26,32 @@ from node.store.scripts import Arg
 log = structlog.get_logger()
 
 RedisReply: TypeAlias = bytes | int | float | list["RedisReply"] | None
-"""What Redis answers. Text is bytes; a list may contain errors (`ReplyError` as a value)."""
+"""A reply of Redis. Text is bytes; a list may contain errors (`ReplyError` as a value)."""
 
 pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)
 
 FIRST_RETRY_SECONDS = 0.02
-"""Pause after the first failure to connect, doubled with each further one; short, so that a restart is noticed soon."""
+"""Backoff after the first failure to connect, doubled with each further one; short, to notice a restart soon."""
 
 MAX_RETRY_SECONDS = 0.5
-"""The longest pause, so that service is back within a second of the server's return."""
+"""Longest backoff; service is back within a second of the server's return."""
 
 STEADY_SECONDS = 1.0
-"""A link that was lost sooner than that counts as a failure to connect."""
+"""A link that is lost sooner than this counts as a failure to connect."""
 
 WRITE_BUFFER_BYTES = 256 * 1024
-"""Bytes that may be buffered ahead of the socket. Beyond that nothing is written until it has caught up."""
+"""High-water mark of the write buffer. Beyond it nothing is written until the socket has caught up."""
 
 
 class NotReady(Exception):
-    """The server was reached and does not serve: it is loading its data, refuses our credentials, or is a replica."""
+    """The server answers but cannot be used: it is loading its data, refuses the credentials, or is a replica."""
 
 
 class Stats(msgspec.Struct):
     """Counters of one store, for the metrics."""
 
     in_flight: int = 0
-    """Calls that were given to a connection and not answered yet, those of cancelled callers included."""
+    """Calls given to a connection and not answered yet, including those of cancelled callers."""
     calls: int = 0
     batches: int = 0
     """EVALSHA commands that carried more than one call."""
@@ -65,7 +65,7 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(notEnoughData=...)
         self.lost: asyncio.Future[None] = self._loop.create_future()
-        """Done once the connection is lost, for whatever reason."""
+        """Done once the connection is lost for any reason."""
         self.deliver: Callable[[RedisReply | ReplyError], None] = self._discard
         """Called with each reply."""
         self.on_lost: Callable[[], None] = lambda: None
@@ -73,11 +73,11 @@ class Link(asyncio.Protocol):
         self.writable = True
         """False while more is buffered than WRITE_BUFFER_BYTES."""
         self.heard_at = self._loop.time()
-        """Loop time at which bytes last came."""
+        """Loop time at which bytes were last received."""
         self.failure: Exception | None = None
-        """What ended the link; None if either side closed it in an orderly way."""
+        """The exception that ended the link; None if either side closed it in an orderly way."""
         self.server_id = 0
-        """32 bits that identify the process of the server (`Store.server_id`); 0 if that is not known."""
+        """32-bit id of the server's process (`Store.server_id`); 0 if unknown."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -112,12 +112,12 @@ class Link(asyncio.Protocol):
         self._transport.write(data)
 
     def abort(self, why: Exception | None = None) -> None:
-        """Drop the link now. What the server still sends is not read."""
+        """Drop the link now, without reading what the server still sends."""
         self._transport.abort()
         self.connection_lost(why)
 
     async def ask(self, *commands: tuple[Arg, ...]) -> list[RedisReply | ReplyError]:
-        """The replies to `commands`, on a link that nobody else uses yet. Raises ConnectionError."""
+        """Return the replies to `commands`, on a link that nobody else uses yet. Raises ConnectionError."""
         replies: list[RedisReply | ReplyError] = []
         answered: asyncio.Future[None] = self._loop.create_future()
 
@@ -138,7 +138,7 @@ class Link(asyncio.Protocol):
 
 
 async def consult(server: ServerAddress, access: Access, timeout: float, *command: Arg) -> RedisReply | ReplyError:
-    """The reply to one command, on a connection made for it. Raises OSError and NotReady."""
+    """Return the reply to one command, sent on a connection of its own. Raises OSError and NotReady."""
     async with _answer_within(timeout):
         link = await dial(server, access, timeout)
         try:
@@ -149,7 +149,7 @@ async def consult(server: ServerAddress, access: Access, timeout: float, *comman
 
 
 async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
-    """Make a link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
+    """Connect and log in to a server that is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
     loop = asyncio.get_running_loop()
     async with _answer_within(timeout):
         if server.path:
@@ -160,22 +160,22 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
             undo.callback(link.abort)
             for error in await link.ask(*_introduction(access)):
                 if isinstance(error, ReplyError):
-                    raise NotReady(str(error).partition(", with args")[0])  # the password is one of them
+                    raise NotReady(str(error).partition(", with args")[0])  # those include the password
             facts: dict[str, str] = {}
             for info in await link.ask(("INFO", "server"), ("INFO", "replication")):
-                facts |= facts_of(info) if isinstance(info, bytes) else {}  # a user who may not ask is served as well
+                facts |= facts_of(info) if isinstance(info, bytes) else {}  # a user need not have the right to INFO
             if access.writes and facts.get("role") == "slave":
                 primary = f"{facts['master_host']}:{facts['master_port']}"
                 raise NotReady(f"it is a replica of {primary}, which takes no writes")
             if not server.path:
-                link.server_id = crc32(facts.get("run_id", "").encode())  # an id that the server makes when it starts
+                link.server_id = crc32(facts.get("run_id", "").encode())  # the server makes a new id at each start
             undo.pop_all()
     return link
 
 
 @asynccontextmanager
 async def _answer_within(seconds: float) -> AsyncGenerator[None]:
-    """End what takes longer, by a TimeoutError that says so: that of asyncio has no text, and this one is shown."""
+    """Raise TimeoutError if the block takes longer. This error has a text to show; asyncio's own has none."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -191,7 +191,7 @@ def _introduction(access: Access) -> list[tuple[Arg, ...]]:
 
 
 class ReconnectingLink(ABC):
-    """Keeps one link to a server. Whenever it is lost, makes another, with growing pauses between attempts.
+    """Keeps one link to a server. Reconnects whenever the link is lost, with exponential backoff between attempts.
 
     Calls `linked` and `unlinked` of the subclass.
     """
@@ -203,9 +203,9 @@ class ReconnectingLink(ABC):
         self.server = server
         self.timeout = timeout
         self.trouble = f"connecting to Redis at {server}"
-        """Why calls are not sent, for messages of errors."""
+        """Why calls cannot be sent, for error messages."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called whenever the link was lost or could not be made, or a channel proved to be served elsewhere."""
+        """Called whenever the link was lost or could not be made, or a channel turned out to be on another server."""
         self._access = access
         self._stats = stats
         self._loop = asyncio.get_running_loop()
@@ -214,7 +214,7 @@ class ReconnectingLink(ABC):
         self.tried = asyncio.Event()
         """Set once the first attempt to connect has succeeded or failed."""
         self._logged = ""
-        """The last logged reason why the server could not be reached; empty after there was a link."""
+        """The last logged reason why the server was out of reach; empty once connected."""
         self._task = self._loop.create_task(self._keep_linked())
 
     @property
@@ -222,7 +222,7 @@ class ReconnectingLink(ABC):
         return self._link is not None
 
     def drop(self, why: str) -> None:
-        """Drop the present link, for a reason that is logged; another one is made."""
+        """Drop the present link and reconnect. The reason `why` is logged."""
         if self._link:
             self._link.abort(ConnectionAbortedError(why))
 
@@ -232,7 +232,7 @@ class ReconnectingLink(ABC):
         self.drop("no longer needed")
 
     async def close(self) -> None:
-        """Drop the link for good. Returns when nothing of it runs any more."""
+        """Drop the link for good, and wait until its task has ended."""
         self.end()
         await asyncio.wait((self._task,))
 
@@ -259,7 +259,7 @@ class ReconnectingLink(ABC):
             failures += 1
 
     def _log_once(self, reason: str) -> None:
-        """Log a reason once, not at every attempt, and again when it changes: the server is up and loads its data."""
+        """Log a reason once, not at every attempt, and log again when it changes, such as to "loading its data"."""
         if reason != self._logged:
             self._logged = reason
             log.warning("redis out of reach", server=str(self.server), reason=reason)
@@ -285,8 +285,8 @@ class ReconnectingLink(ABC):
 
     @abstractmethod
     def linked(self, link: Link) -> None:
-        """There is a link now: send what is waiting."""
+        """Handle a new link: send what is waiting."""
 
     @abstractmethod
     def unlinked(self) -> None:
-        """The link is lost: no reply will come for what was sent on it."""
+        """Handle the loss of the link: nothing sent on it will get a reply any more."""

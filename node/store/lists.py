@@ -1,4 +1,4 @@
-"""Lists of entities: sorted sets of ids, in which the newest have the highest scores."""
+"""Lists of entities: sorted sets of ids, in which the newest entities have the highest scores."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
@@ -11,17 +11,17 @@ from node.store.store import Store
 T = TypeVar("T")
 
 ENTITIES_AT_ONCE = 500
-"""How many entities of a list are read together."""
+"""Approximate number of entities of a list that are read at a time."""
 
 UNREACHABLE = "unreachable"
-"""For the search, in place of the status of an entity that cannot be read."""
+"""In the search, the status of an entity that cannot be read."""
 
 Listing: TypeAlias = Mapping[str, Sequence[bytes | None]]
-"""By the id of an entity, the values of the fields that say in which lists it is."""
+"""Values of the fields that determine the lists of an entity, by the entity's id."""
 
 
 async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[list[str], int]:
-    """Up to `limit` ids, the newest first, without the first `offset`; and how many the list has. Raises
+    """Return up to `limit` ids, newest first, after skipping `offset`; and the length of the list. Raises
     StoreUnavailable.
     """
     found, total = await store.run_all([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
@@ -29,7 +29,7 @@ async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[l
 
 
 async def total_of(store: Store, commands: Iterable[Sequence[Arg]]) -> int:
-    """The sum of the numbers that commands answer, such as the lengths of lists. Raises StoreUnavailable."""
+    """Return the sum of the integer replies to commands, such as the lengths of lists. Raises StoreUnavailable."""
     return sum(cast("list[int]", await store.run_all(commands)))
 
 
@@ -42,9 +42,9 @@ async def project(
     *,
     deciding: int,
 ) -> None:
-    """Have `put` put each entity into the lists that its `fields` say, and into no others.
+    """Read the `fields` of each entity, and have `put` move it into the lists that they determine, and out of others.
 
-    The first `deciding` fields are those that decide this (`put_until_current`). Raises StoreUnavailable.
+    Only the first `deciding` fields determine the lists (`put_until_current`). Raises StoreUnavailable.
     """
 
     async def read(names: Sequence[str]) -> Listing:
@@ -60,10 +60,10 @@ async def put_until_current(
     read: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]],
     deciding: Callable[[T], object],
 ) -> None:
-    """Have `put` put entities into lists as they were read, and again those that have changed meanwhile.
+    """Have `put` move entities into the lists that their `rows` determine, and repeat for entities changed meanwhile.
 
-    Several processes do so at the same time. Each compares afterwards whether the `deciding` part of an entity is still
-    what it has read, so that none leaves an entry that another process has corrected meanwhile.
+    Several processes may do this at the same time. After its `put`, each reads the entities again and compares their
+    `deciding` part, so that none leaves behind an outdated entry that another process had already corrected.
     """
     while rows:
         await put(rows)
@@ -72,7 +72,7 @@ async def put_until_current(
 
 
 async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator[list[tuple[str, float]]]:
-    """All members of a sorted set with their scores, about `at_once` at a time (ZSCAN).
+    """Yield all members of a sorted set with their scores, about `at_once` at a time (ZSCAN).
 
     A member whose score changes meanwhile may come twice. Raises StoreUnavailable.
     """
@@ -84,7 +84,7 @@ async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator
 
 
 class ListedEntities:
-    """The part of a `CorpusSource` (`node.search.corpus`) that is about lists: `opened` has the open entities.
+    """The part of a `CorpusSource` (`node.search.corpus`) that reads lists. `opened`: the list of open entities.
 
     Every method raises StoreUnavailable.
     """

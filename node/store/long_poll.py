@@ -1,7 +1,8 @@
-"""Long poll: a read with `wait=` is answered once there is something new, or when its time is up (DESIGN 6).
+"""Long polls: a read with `wait=` is answered once there is something new, or when its time is up (DESIGN 6).
 
-A waiting read costs a place in a dictionary and a timer, but no connection: wake-ups for all reads arrive on one
-connection to each primary. How many may wait in a process is bounded (`waiting`); further ones are answered at once.
+A waiting read costs a dictionary entry and a timer, but no connection: the wake-ups for all reads arrive on one
+connection to each primary. The number of waiting reads in a process is bounded (`waiting`); further reads are answered
+at once.
 """
 
 import asyncio
@@ -16,10 +17,10 @@ T = TypeVar("T")
 
 
 def another_status(known: str | None, settled: Container[str] = (), last: Container[str] = ()) -> Callable[[str], bool]:
-    """Whether a status, of those read one after the other, is one to answer with: another than the `known` one.
+    """Return a predicate for the statuses read one after the other: whether to answer with a status or go on waiting.
 
-    A reader who names none waits for another than the first one read, but not in a `settled` one, which seldom changes.
-    Nobody waits in a `last` one, after which no other comes.
+    A status is an answer if it differs from `known`; if `known` is None, from the first status read. A `last` status,
+    which never changes again, is always an answer. So is a `settled` one, which rarely changes, if `known` is None.
     """
     seen = known
 
@@ -39,9 +40,9 @@ async def wait_for_change(
     is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """The first value of `read` for which `is_new` holds, or the last one read when `seconds` are over.
+    """Return the first value of `read` for which `is_new` holds, or the last value read when `seconds` are over.
 
-    `lasts` gives the seconds after which a value changes by itself, without a wake-up: then it is read again.
+    `lasts` gives the seconds after which a value changes by itself, without a wake-up; then it is read again.
     """
     if seconds <= 0 or not wakeups.waiters.may_wait:
         return await read()
@@ -54,7 +55,7 @@ async def wait_for_change(
             left, life = deadline - loop.time(), lasts(value)
             if not may_wait or is_new(value) or wakeups.waiters.released or left <= 0:
                 return value
-            del value  # thousands may wait, each with 80 kB; it is read again, also when the time is up
+            del value  # frees up to 80 kB for each of thousands that wait; it is read again in any case
             async with paused():
                 await listener.next(min(left, life))
 
@@ -69,10 +70,11 @@ async def wait_for_next(
     is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """`wait_for_change` for numbered things, of which `read` returns those after `since`.
+    """Wait like `wait_for_change` for numbered items, of which `read` returns those after `since`.
 
-    `last_of` gives the number of the last one; None if none will come. A greater `since` is lowered to it, so that the
-    next one is new: otherwise the reader would be woken in vain by all up to `since`.
+    `last_of` gives the number of the last item; None if there will be no more. If `since` is greater than that number,
+    it is lowered to it, so that the next item counts as new. Otherwise every item up to `since` would wake the reader
+    in vain.
     """
 
     async def look() -> T:

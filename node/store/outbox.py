@@ -1,21 +1,22 @@
 """The event outboxes and the workers that read them: every event is handled at least once by every group.
 
-The script that changes an entity also appends an event to the outbox of its partition, a Redis stream
-(`lua/lib/announce.lua`). What follows from the change, such as lists, the search index and callbacks, is made of these
-events after the acknowledgement. Each such consequence is a consumer group: it sees all events, each in one worker.
+The script that changes an entity also appends an event to the outbox of the partition, a Redis stream
+(`lua/lib/announce.lua`). Everything that follows from the change, such as lists, the search index and callbacks, is
+derived from these events after the acknowledgement. Each such purpose has a consumer group, which sees all events, each
+in one worker.
 
-What holds, whatever dies:
+Guarantees, even if processes die:
 
 - An event is acknowledged after its handler has returned, never before. So it may be handled twice, and handlers are
   idempotent.
-- An event whose handler failed stays pending and comes again. It holds up neither the others of its batch nor those
-  behind it.
-- What a worker leaves pending when it dies, another takes over: as soon as its death is noticed (`heartbeats`), and
-  otherwise because of the age of the event (STALE_MS).
+- An event whose handler failed stays pending and is delivered again. It holds up neither the other events of its batch
+  nor later ones.
+- If a worker dies, another worker takes over its pending events: as soon as the death is noticed (`heartbeats`), or
+  else when the events are older than STALE_MS.
 - An event is trimmed after every group has acknowledged it (`OutboxTrimmer`).
 
-A new event wakes the readers by a message on the channel named like the stream, so an idle worker asks Redis only every
-POLL_SECONDS, in case that message was lost.
+A new event wakes the readers by a message on the channel that has the name of the stream. So an idle worker polls Redis
+only every POLL_SECONDS, in case such a message was lost.
 """
 
 import asyncio
@@ -42,47 +43,47 @@ from node.store.wakeups import Listener
 log = structlog.get_logger()
 
 BATCH_SIZE = 64
-"""Events that a handler gets at a time, at most."""
+"""Most events that a handler gets at a time."""
 
 REST_FACTOR, MAX_REST_SECONDS = 8, 0.5
-"""After each batch a reader rests for REST_FACTOR times as long as the batch took, up to the maximum. What happens
-meanwhile comes as one batch, so an idle node handles an event at once, and a busy one many for the price of a few."""
+"""After each batch that was not full, a reader rests for REST_FACTOR times as long as the batch took, up to the
+maximum. Events of the meantime form one batch: an idle node handles an event at once, a busy one saves overhead."""
 
 POLL_SECONDS = 5.0
-"""Time between two reads of an outbox that sent no wake-up: the longest delay after a lost wake-up."""
+"""Time between two reads of an outbox without a wake-up: the longest delay after a lost wake-up."""
 
 STALE_MS = 30_000
-"""An event pending for this long is taken over, unless its reader keeps renewing it while working on it."""
+"""An event that is pending for this long is taken over, unless its reader renews it while working on it."""
 
 RENEW_SECONDS = STALE_MS / 3000
-"""Time between two renewals of the events a reader works on: a third of the time after which they are taken over."""
+"""Time between two renewals of the events that a reader works on: a third of STALE_MS."""
 
 TAKE_OVER_SECONDS = 10.0
 """Time between two searches for stale events."""
 
 STOP_SECONDS = 5.0
-"""How long the batches under way may take when the worker stops. The events of a batch that is cut off come again."""
+"""Grace period for batches under way when the worker stops. Events of a batch that is cut off are delivered again."""
 
 MAX_DELIVERIES = 1000
-"""Failures, over some eight hours, after which an event is given up: until then nothing behind it can be trimmed."""
+"""Failures, over about eight hours, after which an event is given up. Until then no later event can be trimmed."""
 
 TRIM_SECONDS = 30.0
 """Time between two trims of an outbox."""
 
 ABANDONED_MS = 2000
-"""Only events untouched for this long are taken from a dead worker, which has been silent for longer
-(`heartbeats.SILENT_MS`). So events that another worker has just taken over stay with that one."""
+"""Least idle time of an event that is taken over from a dead worker. Less than the silence after which a worker counts
+as dead (`heartbeats.SILENT_MS`), but enough to leave events that another worker has just taken over to that worker."""
 
 READER_GONE_MS = 3600_000
-"""A consumer idle for this long is deleted from its group. A living one reads every POLL_SECONDS."""
+"""A consumer that is idle for this long is deleted from its group. A living one reads every POLL_SECONDS."""
 
 Entry = tuple[bytes, list[bytes] | None]
-"""The id of a stream entry, and its fields; None if it was trimmed while it was pending."""
+"""The id of a stream entry, and its fields, or None if the entry was trimmed while it was pending."""
 
 
 @step
 def events_trim(*, events: Key, gone: int, groups: Rest) -> None:
-    """Trims an outbox up to the oldest event that a group still needs."""
+    """Trim an outbox up to the oldest event that a group still needs."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -101,30 +102,31 @@ class Event(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[Sequence[Event]], Awaitable[None]]
-"""Handles events of one partition, in order. It may be called again with events that it has handled before, and be
-cancelled when the worker stops."""
+"""Handles events of one partition, in order. It may get events again that it has handled before, and may be cancelled
+when the worker stops."""
 
 
 class Postponed(Exception):
-    """Raised by a handler if what it needs is out of reach, which it has logged: its events come again."""
+    """Raised by a handler if something that it needs is out of reach. The handler has logged that; its events are
+    delivered again."""
 
 
 class Consumer:
-    """This worker's part in one group: one reader for each outbox."""
+    """This worker's consumer in one group: one reader for each outbox."""
 
     def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
-        """`name`: that of the worker, never used before. `at_once`: batches handled at the same time."""
+        """`name`: the worker's name, never used before. `at_once`: most batches handled at the same time."""
         self.name = f"events:{group}"
-        """The name under which its failures are counted."""
+        """Name under which failures are counted."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
         partitions = range(ids.PARTITIONS)
         self._readers = [_Reader(store, group, name, handle, turns, partition) for partition in partitions]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop` is set. Then the batches that were begun have STOP_SECONDS to end and be acknowledged.
+        """Read until `stop` is set. Then the batches under way have STOP_SECONDS to be handled and acknowledged.
 
-        An outbox that cannot be read, for whatever reason, is tried again, and holds up no other.
+        An outbox that cannot be read, for any reason, is tried again, and does not hold up the others.
         """
         tasks = Background(stop)
         try:
@@ -138,12 +140,12 @@ class Consumer:
             await tasks.close()
 
     def inherit(self, dead: str) -> None:
-        """Handle what the dead worker of that name left pending, unless another worker is faster."""
+        """Handle the events that the worker named `dead` left pending, unless another worker takes them first."""
         for reader in self._readers:
             reader.inherit(dead)
 
     async def _renew(self) -> None:
-        """Keep other workers from taking over what is being handled here, however long that takes."""
+        """Keep other workers from taking over the events that are being handled here, however long that takes."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             for reader in self._readers:
@@ -162,12 +164,12 @@ class _Reader:
         self._name = name
         self._handle = handle
         self._turns = turns
-        """Shared by all readers of the group, so that they take turns: calls for all outboxes at once would fill Redis'
-        queue, and acknowledgements would wait behind them."""
+        """Shared by all readers of the group, so that they take turns: calls for all outboxes at once would fill the
+        queue of Redis and delay acknowledgements."""
         self._partition = partition
         self._stream = keys.events(partition)
         self._is_resumed = False
-        """Whether everything that this reader had pending when it failed, or Redis went away, has been handled."""
+        """Whether the events that were pending here when this reader failed, or lost Redis, have been handled since."""
         self._stale_sought_at = float("-inf")
         """Loop time of the last search for stale events."""
         self._dead: deque[str] = deque()
@@ -181,7 +183,7 @@ class _Reader:
         self.wake()
 
     def wake(self) -> None:
-        """Read now; while a batch is being handled, right after it."""
+        """Make the reader read now or, if it is handling a batch, right after that batch."""
         if self._listener:
             self._listener.hear(b"")
 
@@ -206,12 +208,12 @@ class _Reader:
                     await listener.next(POLL_SECONDS)
 
     async def _turn(self, listener: Listener, stop: asyncio.Event) -> bool:
-        """Handle one batch. Returns whether to go on without waiting for a wake-up."""
+        """Handle one batch. Returns whether to continue without waiting for a wake-up."""
         try:
             async with self._turns:
                 if stop.is_set():
                     return True
-                # Before the read: a wake-up that comes from here on tells of an event that the read may miss.
+                # Before the read: a later wake-up may be about an event that the read misses, so it is kept.
                 listener.forget()
                 if not self._is_resumed:
                     await self._resume()
@@ -235,9 +237,10 @@ class _Reader:
             return await self._create_group()
 
     async def _create_group(self) -> bool:
-        """Create the group, at first and after the server has come back empty. Returns whether that succeeded.
+        """Create the group, at the first start or after the server came back empty. Returns whether that succeeded.
 
-        Tried only once it is missed, because it needs memory. Reading does not, and may let memory be freed.
+        Called only when the group is found missing, since creation needs memory. Reading needs none, and may lead to
+        memory being freed.
         """
         try:
             await self._store.command("XGROUP", "CREATE", self._stream, self._group, "0", "MKSTREAM", key=self._stream)
@@ -249,14 +252,14 @@ class _Reader:
         return True
 
     async def _resume(self) -> None:
-        """Handle what this reader had pending when Redis went away."""
+        """Handle the events that are still pending for this reader."""
         after = "0"
         while entries := await self._read(after):
             await self._handle_all(entries)
             after = entries[-1][0].decode()
 
     async def _read(self, after: str) -> list[Entry]:
-        """New entries if `after` is `>`; else those that are pending for this reader with a greater id."""
+        """Return new entries if `after` is `>`; otherwise entries with greater ids that are pending for this reader."""
         reply = await self._store.command(
             *("XREADGROUP", "GROUP", self._group, self._name, "COUNT", BATCH_SIZE),
             *("STREAMS", self._stream, after),
@@ -265,7 +268,7 @@ class _Reader:
         return cast("list[tuple[bytes, list[Entry]]]", reply)[0][1] if reply else []
 
     async def _take_from(self, dead: str) -> None:
-        """Handle what that worker left pending."""
+        """Handle the events that a dead worker left pending."""
         after = "-"
         while True:
             reply = await self._store.command("XPENDING", self._stream, self._group, after, "+", BATCH_SIZE, dead)
@@ -277,7 +280,7 @@ class _Reader:
             after = f"({pending[-1].decode()}"
 
     async def _take_stale(self) -> None:
-        """Handle what has been pending for STALE_MS: a handler failed on it, or its worker died unnoticed."""
+        """Handle events that have been pending for STALE_MS: a handler failed, or their worker died unnoticed."""
         after = "0-0"
         while True:
             reply = await self._store.command(
@@ -290,7 +293,7 @@ class _Reader:
                 return
 
     async def _handle_all(self, entries: Sequence[Entry]) -> None:
-        """Handle and acknowledge entries, which are renewed meanwhile. Raises StoreUnavailable."""
+        """Handle and acknowledge entries; `renew` renews them meanwhile. Raises StoreUnavailable."""
         if not entries:
             return
         self._unacknowledged = [entry for entry, _ in entries]
@@ -300,10 +303,10 @@ class _Reader:
             self._unacknowledged = ()
 
     async def _settle(self, entries: Sequence[Entry]) -> None:
-        """Handle entries together, and if that fails, one by one, so that only the bad ones stay pending.
+        """Handle entries together, and if that fails, one by one, so that only those that fail stay pending.
 
-        If Redis has no memory for what the handler writes, or the handler has postponed the event, it stays pending
-        without a word: the events behind it may free some.
+        If Redis is out of memory for the handler's writes, or the handler has postponed the event, the event stays
+        pending and nothing is logged; later events may free memory.
         """
         failure = await self._failure_of(entries)
         if failure is None:
@@ -319,7 +322,8 @@ class _Reader:
                 await self._acknowledge(entries)
 
     async def _failure_of(self, entries: Sequence[Entry]) -> Exception | None:
-        """The exception of the handler on these entries, if it failed. Raises StoreUnavailable while Redis is away."""
+        """Return the exception with which the handler failed, or None. Raises StoreUnavailable if Redis is out of
+        reach."""
         try:
             if events := [_event(self._partition, entry, flat) for entry, flat in entries if flat]:
                 await self._handle(events)
@@ -333,7 +337,7 @@ class _Reader:
         await self._store.command("XACK", self._stream, self._group, *(entry for entry, _ in entries))
 
     async def _is_hopeless(self, entry: bytes) -> bool:
-        """Whether an event has failed MAX_DELIVERIES times."""
+        """Return whether an event has failed MAX_DELIVERIES times."""
         reply = await self._store.command("XPENDING", self._stream, self._group, entry, entry, 1)
         rows = cast("list[tuple[bytes, bytes, int, int]]", reply)
         return bool(rows) and rows[0][3] >= MAX_DELIVERIES
@@ -343,12 +347,12 @@ class OutboxTrimmer:
     """Trims events that every group has acknowledged, and deletes consumers whose worker is gone."""
 
     def __init__(self, store: Store, groups: Collection[str]) -> None:
-        """`groups`: all that read. An outbox is left untrimmed until each of them has been created there."""
+        """`groups`: all groups that read. An outbox is not trimmed before each of them has been created there."""
         self._store = store
         self._groups = sorted(groups)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Trim every outbox now and then, until `stop` is set."""
+        """Trim every outbox every TRIM_SECONDS, until `stop` is set."""
         while not stop.is_set():
             for partition in range(ids.PARTITIONS):
                 with suppress(StoreUnavailable):

@@ -1,7 +1,7 @@
-"""When a worker reads each partition for what is due (`node.store.due`): callbacks, and checks of agents.
+"""Decides when a worker reads each partition for due entries (`node.store.due`): callbacks, and checks of agents.
 
-It need not poll all partitions all the time. A process knows when something is due that it has put into a partition
-itself, or has seen there. What other processes put there it finds at the next regular read.
+The worker need not poll all partitions all the time. It knows the due time of entries that it has put into a partition
+itself or has seen there, and finds entries from other processes at the next regular read.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from node.store import ids
 from node.store.errors import StoreUnavailable
 
 PAUSE_SECONDS = 0.5
-"""Time until the next look when too much is under way, or Redis is out of reach."""
+"""Pause before the next attempt when too much work is under way, or Redis is out of reach."""
 
 STOP_SECONDS = 3.0
-"""How long work under way may take when the worker stops. What is cut off then becomes due again."""
+"""Grace period for work under way when the worker stops. Entries whose work is cut off become due again."""
 
 T = TypeVar("T")
 
@@ -30,19 +30,19 @@ class PartitionSchedule:
         """`interval`: seconds between two reads of a partition in which nothing is known to be due."""
         self._interval = interval
         self._read_at = [0.0] * ids.PARTITIONS
-        """When each partition is read next, in loop time."""
+        """Loop time of the next read of each partition."""
         self._is_sooner = asyncio.Event()
-        """Set when a partition is to be read earlier than was planned."""
+        """Set when the read of a partition was moved forward."""
 
     def due_in(self, partition: int, seconds: float = 0.0) -> None:
-        """Read a partition in `seconds` at the latest."""
+        """Have a partition read in at most `seconds`."""
         at = asyncio.get_running_loop().time() + seconds
         if at < self._read_at[partition]:
             self._read_at[partition] = at
             self._is_sooner.set()
 
     def due(self) -> list[int]:
-        """The partitions to read now. The next regular read of each is an interval from now."""
+        """Return the partitions to read now, and schedule their next regular read an interval from now."""
         self._is_sooner.clear()
         now = asyncio.get_running_loop().time()
         found = [partition for partition, at in enumerate(self._read_at) if at <= now]
@@ -51,7 +51,7 @@ class PartitionSchedule:
         return found
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Return when a partition may be due, or `stop` is set."""
+        """Wait until a partition may be due, or `stop` is set."""
         left = min(self._read_at) - asyncio.get_running_loop().time()
         with suppress(TimeoutError):
             async with asyncio.timeout(left):
@@ -66,10 +66,10 @@ async def run_due(
     most: int,
     stop: asyncio.Event,
 ) -> None:
-    """Take what is due, and work on all of it at the same time, until `stop` is set. Then work has STOP_SECONDS to end.
+    """Take due entries and work on them concurrently until `stop` is set. Then work under way has STOP_SECONDS to end.
 
-    `take` is given partitions and may raise StoreUnavailable; `work` raises nothing. Nothing more is taken while there
-    is work on `most` or more.
+    `take` gets the partitions to read and may raise StoreUnavailable; `work` raises nothing. While `most` or more
+    entries are being worked on, no more are taken.
     """
     under_way: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as tasks:

@@ -1,10 +1,10 @@
-"""Each request signature is good for one write (DESIGN 8, Signatures), so Redis remembers those already used.
+"""Replay protection: a request signature is good for one write (DESIGN 8, Signatures), so Redis records used ones.
 
-A signed write without an Idempotency-Key records the signature in its own script. One with a key cannot: it writes to
-the key's partition, and the same signature sent with another key would be looked up in that other key's partition. So
-the signature is bound to its key first, in the signature's own partition. A repeated request with the same signature
-and key passes, and is answered with what was created. Where a write goes to the client's partition, the signature is
-bound to that, for the same reason.
+The script of a signed write without an Idempotency-Key records the signature itself. With a key it cannot: the script
+runs in the key's partition, and the same signature sent with another key would be looked up in another partition. So
+the signature is first bound to its key, in the signature's own partition. A repeated request with the same signature
+and key passes and gets the original response again. If a write goes to the client's partition, the signature is bound
+to that partition, for the same reason.
 """
 
 import msgspec
@@ -16,27 +16,28 @@ from node.store.idempotency import IdempotencyKey
 from node.store.keys import Key
 
 REPLAY_MS = REPLAY_SECONDS * 1000
-"""How long a used signature is remembered: as long as it would be accepted."""
+"""TTL of a used signature: at least as long as the signature would be accepted."""
 
 
 class FirstUse(msgspec.Struct, frozen=True, gc=False):
-    """Arguments of a step whose request may be signed."""
+    """The arguments about the signature, for a step whose request may be signed."""
 
     replay: Key
     replay_ttl: int
-    """0 if there is no signature to record."""
+    """Milliseconds; 0 if there is no signature to record."""
 
     @classmethod
     def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
-        """The arguments for a signature. Without one nothing is recorded; `other`, any key in the slot, is passed."""
+        """Return the arguments for a signature. If `replay_id` is empty, nothing is recorded, and `other`, any key in
+        the same slot, fills the place of the key."""
         return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)
 
 
 async def unrecorded(store: Store, given: IdempotencyKey | None, replay_id: str, partition: int) -> str:
-    """The signature that a script in this partition has to record; empty if there is none, or if it is bound to the
-    Idempotency-Key.
+    """Return the signature that a script in this partition must record; empty if there is none, or if this call has
+    bound it to the Idempotency-Key.
 
-    Raises Refused `signature.replayed` if it was used for anything else before, StoreUnavailable.
+    Raises Refused `signature.replayed` if the signature was used for anything else before, StoreUnavailable.
     """
     if not replay_id:
         return ""
@@ -51,9 +52,10 @@ async def unrecorded(store: Store, given: IdempotencyKey | None, replay_id: str,
 
 
 async def partition_for_new(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str]:
-    """The partition in which a request creates something (None: any), and the signature that its script has to record.
+    """Return the partition in which a request creates its entity (None: any), and the signature that its script must
+    record.
 
-    Raises as `unrecorded`.
+    Raises the same as `unrecorded`.
     """
     if given is None:
         return ids.partition_of(replay_id) if replay_id else store.serving_partition(), replay_id

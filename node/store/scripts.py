@@ -1,11 +1,11 @@
-"""Loads the Lua steps in `lua/` and makes the two forms of each that Redis gets. Their contract is `lua/README.md`.
+"""Loads the Lua steps in `lua/` and makes two forms of each for Redis. `lua/README.md` is their contract.
 
-A step's header is checked and used, so it cannot become false: the names it gives to KEYS and ARGV are the locals of
-the body, and every call must bring exactly these (`steps.py`). `-- include NAME` joins `lua/lib/NAME.lua`, a fragment
-of one function. A missing or circular include stops the node at its start.
+The header of a step is checked and used, so it cannot become false: the names it gives to KEYS and ARGV are the local
+variables of the body, and every call must supply exactly these (`steps.py`). `-- include NAME` inserts
+`lua/lib/NAME.lua`, a fragment with one function. A missing or circular include stops the node at its start.
 
-The single form runs the step once. The batch form runs it for many callers in one EVALSHA (group commit), each under
-`pcall`, so that an error in one call is the reply to that call alone.
+The single form runs the step once. The batch form runs it for many callers in one EVALSHA (group commit), each call
+under `pcall`, so that an error in one call is the reply to that call alone.
 """
 
 import re
@@ -61,18 +61,18 @@ class Script(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     args: tuple[str, ...]
     rest: str
-    """The name of the trailing arguments, of which there may be any number; empty if there may be none."""
+    """The name of the variadic trailing arguments; empty if the step has none."""
     single_source: str
     single_sha: str
     batch_source: str
     batch_sha: str
 
     def single(self, keys: Sequence[str], args: Sequence[Arg]) -> list[Arg]:
-        """The EVALSHA of one call."""
+        """Return the EVALSHA of one call."""
         return ["EVALSHA", self.single_sha, len(keys), *keys, *args]
 
     def batch(self, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Arg]:
-        """The EVALSHA of several calls, all in one slot. Its reply is a list of theirs."""
+        """Return the EVALSHA of several calls, all in one slot. Its reply is the list of their replies."""
         command: list[Arg] = ["EVALSHA", self.batch_sha, len(calls) * len(self.keys)]
         for keys, _ in calls:
             command += keys
@@ -83,7 +83,7 @@ class Script(msgspec.Struct, frozen=True):
         return command
 
     def sources(self) -> dict[str, str]:
-        """Both forms by SHA-1, for SCRIPT LOAD."""
+        """Return the source of both forms, by SHA-1, for SCRIPT LOAD."""
         return {self.single_sha: self.single_source, self.batch_sha: self.batch_source}
 
 
@@ -94,7 +94,7 @@ def script(name: str) -> Script:
 
 
 def compile_script(name: str, text: str, library: Path) -> Script:
-    """Make a Script of a step's text. Raises ScriptError."""
+    """Make a Script from a step's text. Raises ScriptError."""
     shebang, _, rest = text.partition("\n")
     if not shebang.startswith("#!lua"):
         raise ScriptError(f"{name}: the first line must be #!lua, or it would go on writing when memory is full")

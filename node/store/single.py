@@ -1,4 +1,4 @@
-"""A single Redis server, which has all keys."""
+"""A single Redis server, which has all the keys."""
 
 from collections.abc import Mapping, Sequence
 
@@ -54,5 +54,5 @@ class SingleStore(Store):
                 return answer
             outcome = answer
         if error_code(outcome) in ("READONLY", "MASTERDOWN"):
-            connection.drop(str(outcome))  # the host name may lead to the new primary by now
+            connection.drop(str(outcome))  # the host name may resolve to the new primary by now
         raise meaning(outcome, call)

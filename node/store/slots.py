@@ -1,4 +1,4 @@
-"""Redis Cluster's arithmetic: the slot of a key, and who serves which slots."""
+"""The slot arithmetic of Redis Cluster: the slot of a key, and which server serves which slots."""
 
 from binascii import crc_hqx
 from typing import cast
@@ -11,7 +11,8 @@ SLOTS = 16384
 
 
 def slot_of(key: Arg) -> int:
-    """The slot of a key: CRC16 (XMODEM) of its hash tag, or of the whole key if it has none (cluster specification)."""
+    """Return the slot of a key: CRC16 (XMODEM) of its hash tag, or of the whole key if it has none (cluster
+    specification)."""
     raw = key if isinstance(key, bytes) else str(key).encode()
     start = raw.find(b"{")
     if start >= 0:
@@ -22,7 +23,10 @@ def slot_of(key: Arg) -> int:
 
 
 def read_map(reply: RedisReply, asked: ServerAddress) -> list[tuple[range, ServerAddress]]:
-    """The primaries in a reply to CLUSTER SLOTS. Where the host is left out it is the one that was asked."""
+    """Return the slots and address of each primary in a reply to CLUSTER SLOTS.
+
+    If a row has no host, its host is that of the server that was `asked`.
+    """
     found: list[tuple[range, ServerAddress]] = []
     for row in cast("list[tuple[int, int, list[RedisReply]]]", reply):
         first, last, primary = row[:3]
@@ -32,7 +36,7 @@ def read_map(reply: RedisReply, asked: ServerAddress) -> list[tuple[range, Serve
 
 
 def read_redirect(error: str, asked: ServerAddress) -> tuple[int, ServerAddress]:
-    """The slot and the server in `MOVED 3999 host:port` or `ASK 3999 host:port`."""
+    """Return the slot and the server in `MOVED 3999 host:port` or `ASK 3999 host:port`."""
     _, slot, target = error.split(" ")[:3]
     host, _, port = target.rpartition(":")
     return int(slot), ServerAddress(_host(host.strip("[]").encode(), asked), int(port))

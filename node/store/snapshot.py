@@ -1,8 +1,8 @@
-"""A copy of everything that one Redis server holds, taken as a new replica takes its first copy (SYNC).
+"""Snapshots of all data of one Redis server, taken in the way in which a new replica takes its first copy (SYNC).
 
-That needs no access to the server's disk, works for every server of a cluster, and gives exactly what the server held
-at one moment after it was asked, because the server forks for each copy. The connection asks for the snapshot alone, so
-no stream of changes follows.
+This needs no access to the server's disk and works for every server of a cluster. The snapshot has exactly the data of
+one moment after the request, because the server forks for each copy. The connection asks for the snapshot alone, so no
+replication stream follows.
 """
 
 import asyncio
@@ -20,23 +20,23 @@ from node.store.link import pack
 from node.store.store import Store
 
 SILENCE_SECONDS = 60.0
-"""How long the server may send nothing before the copy is given up. While it forks or writes it sends empty lines."""
+"""Longest silence of the server before the copy is given up. While it forks or writes, it sends empty lines."""
 
 CHUNK_BYTES = 1024 * 1024
 
 MARK_BYTES = 40
-"""Length of the mark after a copy whose size the server does not know in advance. It sends the mark first, too."""
+"""Length of the mark that ends a copy whose size the server does not know in advance. It announces the mark first."""
 
 
 class Primary(msgspec.Struct, frozen=True):
-    """A server, and the slots that it serves, as `0-5460`; none if it is no cluster."""
+    """A server that is not a replica, and its ranges of slots, such as `0-5460`; none without a cluster."""
 
     server: ServerAddress
     slots: list[str]
 
 
 async def primaries(store: Store, location: Location) -> list[Primary]:
-    """Every server that is not a replica. Raises StoreUnavailable."""
+    """Return every server that is not a replica. Raises StoreUnavailable."""
     if not isinstance(store, ClusterStore):
         return [Primary(location.servers[0], [])]
     found: dict[ServerAddress, list[str]] = {}
@@ -50,12 +50,12 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
 async def snapshot(
     server: ServerAddress, location: Location, path: Path, take: Callable[[int], None] | None = None
 ) -> int:
-    """Write the copy of a server to a new file that only this user can read, and flush it. Returns its size in bytes.
+    """Write a snapshot of a server to a new file that only this user can read, and fsync it. Returns its size in bytes.
 
-    `take` is called with the size of each piece before it is written, and may raise OSError.
+    `take` is called with the size of each piece before the piece is written, and may raise OSError.
 
-    Raises StoreUnavailable if the server is out of reach or gives no copy, CommandFailed if this user may have none,
-    OSError if the file cannot be written.
+    Raises StoreUnavailable if the server is out of reach or gives no copy, CommandFailed if the Redis user lacks the
+    permission, OSError if the file cannot be written.
     """
     try:
         reader, writer = await _connected(server, location)
@@ -104,7 +104,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, loca
 
 
 async def _marked(reader: asyncio.StreamReader, mark: bytes) -> AsyncIterator[bytes]:
-    """What comes before the mark that ends the copy."""
+    """Yield the bytes before the mark that ends the copy."""
     unyielded = b""
     while not unyielded.endswith(mark):
         unyielded += await _read(reader, CHUNK_BYTES)
@@ -115,7 +115,7 @@ async def _marked(reader: asyncio.StreamReader, mark: bytes) -> AsyncIterator[by
 
 
 async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *words: str) -> None:
-    """Send a command that the server has to accept."""
+    """Send a command. Raises StoreUnavailable or CommandFailed if the server refuses it."""
     writer.write(pack(words))
     answer = await _line(reader)
     if not answer.startswith(b"+"):
@@ -123,7 +123,7 @@ async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *wor
 
 
 def _no_copy(command: str, answer: bytes) -> StoreUnavailable | CommandFailed:
-    """The error for an answer that is no copy: a missing permission lasts, and anything else may pass."""
+    """Return the error for an answer other than a copy. A missing permission is permanent; anything else may pass."""
     said = answer.decode(errors="replace").removeprefix("-")
     if said.startswith("NOPERM"):
         return CommandFailed(f"{command}: {said}")
@@ -131,7 +131,7 @@ def _no_copy(command: str, answer: bytes) -> StoreUnavailable | CommandFailed:
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The next line that is not empty."""
+    """Read the next line that is not empty."""
     line = b""
     while not line:
         async with asyncio.timeout(SILENCE_SECONDS):

@@ -1,14 +1,15 @@
-"""A Lua step as one typed Python function: its parameters are the keys and arguments that the script's header names.
+"""Lua steps as typed Python functions, whose parameters are the keys and arguments that the script's header names.
 
     @step
     def limit_refund(*, rate: Key, at: int) -> None:
-        \"\"\"A request in a client's limit that does not count after all.\"\"\"
+        \"\"\"Stop counting a request in a client's limit.\"\"\"
 
     reply = await store.run(limit_refund(rate=keys.rate(...), at=taken.at))
 
-The type checker sees every call. That names, order and kinds are those of `lua/limit_refund.lua` is checked when the
-module is imported. A last parameter of type `Rest` takes any number of arguments, as `-- ARGV[7...] fields` does. Keys
-and arguments that many steps share are one parameter, a struct with a field for each (`idempotency.Once`).
+The type checker checks every call. When the module is imported, the parameters' names, order and kinds are compared
+with the header of `lua/limit_refund.lua`. A last parameter of type `Rest` takes any number of arguments, as
+`-- ARGV[7...] fields` does. Keys and arguments that many steps share are one parameter: a struct with a field for each
+(`idempotency.Once`).
 """
 
 import inspect
@@ -37,17 +38,17 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 def step(declared: Callable[P, None]) -> Callable[P, Step]:
-    """Make a function that gives a Step of `lua/<its name>.lua`.
+    """Turn a declared function into one that returns a Step of `lua/<its name>.lua`.
 
-    Raises ScriptError if its parameters are not those of the script's header. An argument that Redis does not have,
-    such as None, is refused where the step is sent (CommandFailed).
+    Raises ScriptError if its parameters do not match the script's header. An argument of a type that Redis does not
+    have, such as None, is refused when the step is sent (CommandFailed).
     """
     loaded = script(declared.__name__)
     parameters = inspect.signature(declared).parameters
     values = _values(loaded, parameters)
     keys, args = ("".join(f"{values[name]}, " for name in names) for names in (loaded.keys, loaded.args))
     rest = f"*{loaded.rest}, " if loaded.rest else ""
-    # Generated, as the methods of dataclasses are: a function with `**given` would make a dictionary at each call.
+    # Generated, like the methods of dataclasses: a function with `**given` would make a dictionary at each call.
     namespace: dict[str, Any] = {"_Step": Step, "_script": loaded}
     exec(f"def call(*, {', '.join(parameters)}): return _Step(_script, ({keys}), ({args}{rest}))", namespace)  # noqa: S102
     call: Callable[P, Step] = namespace["call"]
@@ -56,7 +57,7 @@ def step(declared: Callable[P, None]) -> Callable[P, Step]:
 
 
 def _values(loaded: Script, parameters: Mapping[str, inspect.Parameter]) -> dict[str, str]:
-    """For each name of the header, the Python expression of its value. Raises ScriptError if the two do not match."""
+    """Return the Python expression for each name of the header. Raises ScriptError if parameters and header differ."""
     values: dict[str, str] = {}
     own: list[tuple[str, str]] = []
     shared: list[tuple[str, str]] = []
@@ -77,7 +78,7 @@ def _values(loaded: Script, parameters: Mapping[str, inspect.Parameter]) -> dict
 
 
 def _fields(annotation: object) -> dict[str, Any]:
-    """The fields of a struct, by name; none for any other type."""
+    """Return the fields of a struct with their types; none for any other type."""
     is_struct = isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
     return get_type_hints(cast("type[object]", annotation)) if is_struct else {}
 

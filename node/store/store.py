@@ -1,11 +1,11 @@
-"""`Store`, by which features call Redis. `single.py` and `cluster.py` are its two forms.
+"""`Store`, through which features call Redis. `single.py` and `cluster.py` implement it.
 
     feature ── Store ─┬─ Connection ── Link             calls: one connection to each primary
-                      └─ WakeUps ── ServerFeed ── Link  subscriptions: another one
+                      └─ WakeUps ── ServerFeed ── Link  subscriptions: one more connection to each
 
 All callers of a process share these connections; there is no pool. Every call ends within `timeout` seconds: with its
-reply, or with `StoreUnavailable` (nothing was written), `OutcomeUnknown` (it may have been) or `CommandFailed` (a bug).
-It is sent again only if Redis said that it did not begin it.
+reply, or with `StoreUnavailable` (nothing was written), `OutcomeUnknown` (the write may have happened) or
+`CommandFailed` (a bug). A call is retried only if Redis said that it had not begun it, or if it was never sent.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from node.store.wakeups import WakeUps
 log = structlog.get_logger()
 
 NAMES_AT_ONCE = 1000
-"""Keys that Redis looks at in one SCAN: some 0.2 ms."""
+"""Keys that Redis visits in one SCAN, which takes about 0.2 ms."""
 
 SHARE_OF_CALLS = 8
-"""One caller has at most one in this many of the allowed calls under way; the others are left for other callers."""
+"""One caller may use at most 1/SHARE_OF_CALLS of the calls that may be under way; the rest is for other callers."""
 
 Wanted: TypeAlias = Step | Sequence[Arg]
-"""A step, or a plain command, the first argument of which is its key."""
+"""A step, or a plain command whose first argument is its key."""
 
 FinalResult: TypeAlias = RedisReply | StoreUnavailable | CommandFailed
-"""How a call ended after its last attempt: a reply, or what is raised, or put, in its place."""
+"""How a call ended after its last attempt: with a reply, or with the exception to raise or return instead."""
 
 
 class Store(ABC):
@@ -50,16 +50,16 @@ class Store(ABC):
 
     def __init__(self, timeout: float, max_in_flight: int) -> None:
         self.timeout = timeout
-        """Seconds within which every call ends."""
+        """Longest duration of a call, in seconds."""
         self.max_in_flight = max_in_flight
-        """Calls that may be under way; one more is refused at once (StoreBusy)."""
+        """Most calls under way at a time; one more is refused at once (StoreBusy)."""
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
-        """The outcome of all calls of `send`, which is never settled."""
+        """The outcome that all calls of `send` share; never settled."""
         self._retrying: set[asyncio.Task[None]] = set()
         self._makers: list[Callable[[], Iterable[Wanted]]] = []
-        """What `send_ahead` was given and has not called yet."""
+        """Functions given to `send_ahead` and not called yet."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,7 +68,8 @@ class Store(ABC):
         await self.close()
 
     async def run(self, step: Step) -> RedisReply:
-        """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
+        """Run one step on the server of its first key. Calls of the same script may share a round trip (group
+        commit)."""
         slot, connection = self._route(step.keys[0])
         call = self._call(step.args, slot, step.script, step.keys)
         outcome = await connection.submit(call)
@@ -77,7 +78,7 @@ class Store(ABC):
         return outcome
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
-        """Run one plain command, on the server of `key`, by default its first argument. It must not block."""
+        """Run one plain command, which must not block, on the server of `key` (default: its first argument)."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
         call = self._call(args, slot)
         outcome = await connection.submit(call)
@@ -86,18 +87,19 @@ class Store(ABC):
         return outcome
 
     async def run_all(self, many: Iterable[Wanted]) -> list[RedisReply]:
-        """Run any number of steps, or of plain commands, not of both.
+        """Run any number of steps, or of plain commands (not mixed), in any order.
 
-        As many at a time as the share of one caller allows (SHARE_OF_CALLS), in one trip to each server concerned, and
-        in any order. If some of these fail, the others run all the same, and what the first failure means is raised.
+        They run in portions as large as one caller's share (SHARE_OF_CALLS), each with one round trip to every server
+        concerned. If some calls of a portion fail, the others still run; then the first failure is raised.
         """
         return [reply for some in self._portions(many) for reply in _all(await self._results(some))]
 
     async def run_reachable(self, many: Iterable[Wanted]) -> list[RedisReply | StoreUnavailable]:
-        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach.
+        """Run calls like `run_all`, but return a StoreUnavailable in place of each reply from an unreachable server.
 
-        Raises StoreUnavailable only if no other server can be reached either: a page is not refused because its few
-        entities are all out of reach. Raises StoreBusy if nothing could be sent, CommandFailed.
+        Raises StoreUnavailable if all calls failed and no other server can be reached either. While another one can, it
+        is not raised: a page is not refused because its few entities are all out of reach. Raises StoreBusy if nothing
+        could be sent, CommandFailed.
         """
         replies = [reply for some in self._portions(many) for reply in _reachable(await self._results(some))]
         failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
@@ -107,28 +109,27 @@ class Store(ABC):
         return replies
 
     def send(self, wanted: Wanted) -> None:
-        """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
+        """Send a step or a plain command without waiting for the reply; for work that is done again if it fails.
 
-        Calls of this process to the same server in a later turn of the event loop find it done, those of others some
-        milliseconds later.
+        Calls that this process makes to the same server in a later turn of the event loop see its effect; other
+        processes see it some milliseconds later.
 
-        Raises StoreUnavailable if no server is known for it, or too many calls are under way; what fails later is
+        Raises StoreUnavailable if no server is known for its key, or too many calls are under way. A later failure is
         logged.
         """
         self._send(wanted, ahead=False)
 
     def send_ahead(self, make: Callable[[], Iterable[Wanted]]) -> None:
-        """`send` what `make` gives, ahead of the calls of the same kind (steps, commands) of this turn.
+        """`send` what `make` returns, ahead of the other calls of the same kind (steps, commands) in this turn.
 
-        `make` is called once, before the next call is sent that anybody makes from now on. What cannot be sent is
-        passed over.
+        `make` is called once, before the next calls are written to Redis. Calls that cannot be sent are skipped.
         """
         if not self._makers:
             self._loop.call_soon(self._flush)
         self._makers.append(make)
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
-        """Run one command on every primary, such as INFO or SCRIPT LOAD."""
+        """Run one command, such as INFO or SCRIPT LOAD, on every primary."""
         connections = self._connections()
         calls = [self._call(args, 0) for _ in connections]
         for connection, call in zip(connections, calls, strict=True):
@@ -136,9 +137,9 @@ class Store(ABC):
         return [_reply(await call.outcome, call) for call in calls]
 
     async def names(self, pattern: str) -> AsyncIterator[list[str]]:
-        """Names of the keys that match, some at a time. Redis looks at all keys, a part at a time.
+        """Yield the names of the keys that match, some at a time, from a SCAN of all keys on every primary.
 
-        A name may come twice, and a key that comes or goes meanwhile may be left out.
+        A name may come twice, and a key that is created or deleted meanwhile may be missing.
         """
         for connection in self._connections():
             cursor = b"0"
@@ -151,25 +152,25 @@ class Store(ABC):
                     break
 
     def server_id(self, key: Arg) -> int:
-        """32 bits that change when another process of Redis serves a key: after a failover, in which the last
-        writes may be lost, and after a restart.
+        """Return a 32-bit id of the Redis process that serves a key. It changes after a restart and after a failover,
+        which may lose the last writes.
 
-        0 for a socket of this machine: its server has no replica that could take over. Raises StoreUnavailable.
+        0 for a unix socket, whose server has no replica that could take over. Raises StoreUnavailable.
         """
         return self._route(key)[1].server_id
 
     def serving_partition(self) -> int | None:
-        """A partition for something new whose server is connected; None where any will do."""
+        """Return a partition for a new entity whose primary is connected; None if any partition will do."""
         return None
 
     @property
     @abstractmethod
     def connected(self) -> bool:
-        """Whether there is a connection now; in a cluster, to at least one primary."""
+        """Whether there is a connection now; in a cluster, a connection to at least one primary."""
 
     @abstractmethod
     async def ready(self) -> bool:
-        """Wait until the first attempt to connect has ended. Returns whether it succeeded."""
+        """Wait for the end of the first attempt to connect. Returns whether it succeeded."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -177,15 +178,15 @@ class Store(ABC):
 
     @abstractmethod
     def _connections(self) -> Sequence[Connection]:
-        """The connections to all primaries."""
+        """Return the connections to all primaries."""
 
     @abstractmethod
     def _route(self, key: Arg) -> tuple[int, Connection]:
-        """The slot of a key, and the connection to its primary. Raises StoreUnavailable."""
+        """Return the slot of a key, and the connection to its primary. Raises StoreUnavailable."""
 
     @abstractmethod
     async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
-        """Send a call again that Redis has not begun. Raises what the outcome means if it may have."""
+        """Retry a call that Redis has not begun, where a retry can help. Otherwise raise what the outcome means."""
 
     def _flush(self) -> None:
         for connection in self._connections():
@@ -203,7 +204,7 @@ class Store(ABC):
         return Call(args, slot, self._loop.time() + self.timeout, self._loop.create_future(), script, keys)
 
     def _new_attempt(self, call: Call, **changes: int) -> Call:
-        """Another attempt at `call`, with the same deadline."""
+        """Return another attempt at `call`, with the same deadline."""
         return msgspec.structs.replace(call, outcome=self._loop.create_future(), **{"asking": False} | changes)
 
     def _admit(self, replies_due: int) -> None:
@@ -211,7 +212,7 @@ class Store(ABC):
             raise StoreBusy(f"{self.max_in_flight} calls to Redis are under way")
 
     def _portions(self, many: Iterable[Wanted]) -> Iterator[Sequence[Wanted]]:
-        """As many at a time as one caller may have under way."""
+        """Split calls into portions of as many as one caller may have under way."""
         waiting = list(many)
         at_once = max(1, self.max_in_flight // SHARE_OF_CALLS)
         for start in range(0, len(waiting), at_once):
@@ -223,7 +224,7 @@ class Store(ABC):
         return await self._pipelined(cast("Sequence[Sequence[Arg]]", some))
 
     async def _run_each(self, steps: Sequence[Step]) -> list[FinalResult]:
-        """Run steps side by side; returns when all of them have ended."""
+        """Run steps concurrently, and return when all of them have ended."""
         under_way: list[tuple[Call, Connection] | StoreUnavailable] = []
         for step in steps:
             try:
@@ -235,7 +236,7 @@ class Store(ABC):
                 connection.submit(call)
                 under_way.append((call, connection))
         results: list[FinalResult] = []
-        # Awaited one after the other: `gather` would make a task of each, which costs more than the command.
+        # Awaited one after the other: `gather` would make a task for each, which costs more than the command.
         for each in under_way:
             if isinstance(each, StoreUnavailable):
                 results.append(each)
@@ -248,7 +249,7 @@ class Store(ABC):
         return results
 
     async def _retry_result(self, call: Call, failure: Exception, connection: Connection) -> FinalResult:
-        """`_retry`, with what it raises as a value."""
+        """Call `_retry`, and return what it raises as a value."""
         try:
             return await self._retry(call, failure, connection)
         except (StoreUnavailable, CommandFailed) as final:
@@ -261,7 +262,7 @@ class Store(ABC):
         for connection, positions in positions_at.items():
             try:
                 pipeline = self._pipeline([wanted[position] for position in positions])
-            except StoreBusy as busy:  # what other servers have been sent is not lost with it
+            except StoreBusy as busy:  # the replies of the other servers are still collected
                 for position in positions:
                     results[position] = busy
             else:
@@ -282,7 +283,10 @@ class Store(ABC):
     def _by_server(
         self, wanted: Sequence[Sequence[Arg]]
     ) -> tuple[Mapping[Connection, Sequence[int]], list[FinalResult]]:
-        """The positions of the commands that each server is sent; and the results, with why others are sent to none."""
+        """Return the positions of the commands to send to each server, and the list of results.
+
+        The list has a failure for each command whose server is unknown, and None for the others.
+        """
         positions_at: dict[Connection, list[int]] = {}
         results: list[FinalResult] = [None] * len(wanted)
         for position, args in enumerate(wanted):
@@ -300,7 +304,7 @@ class Store(ABC):
     def _send(self, wanted: Wanted, *, ahead: bool) -> None:
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])
-            if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
+            if wanted.script.name not in connection.loaded:  # loading it after NOSCRIPT would be too late
                 for source in wanted.script.sources().values():
                     self._submit_unawaited(connection, ("SCRIPT", "LOAD", source), slot, ahead)
                 connection.loaded.add(wanted.script.name)
@@ -332,33 +336,33 @@ class Store(ABC):
 
     async def _retry_and_log(self, call: Call, failure: Exception, connection: Connection) -> None:
         result = await self._retry_result(call, failure, connection)
-        if isinstance(result, CommandFailed):  # what is out of reach is logged by its connection
+        if isinstance(result, CommandFailed):  # its connection logs that a server is out of reach
             log.error("a command that nobody waits for failed", command=call.name, exc_info=result)
 
 
 def error_code(outcome: Exception) -> str:
-    """The first word of an error reply, which is its code; empty for any other outcome."""
+    """Return the error code, the first word of an error reply; empty for any other outcome."""
     return str(outcome).partition(" ")[0] if isinstance(outcome, ReplyError) else ""
 
 
 def meaning(outcome: Exception, call: Call) -> Exception:
-    """The exception that the caller gets: one of its own.
+    """Return the exception for the caller of `call`: a new object, never `outcome` itself.
 
-    It will refer to the frames that it comes through, and with them to the request. If one of these had it, only the
-    garbage collector would free them.
+    A raised exception refers to the frames that it passed through, and so to the request. One of these frames holds
+    `outcome`, so raising it would make a reference cycle, which only the garbage collector frees.
     """
     return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else copy(outcome)
 
 
 def _reply(outcome: CallResult, call: Call) -> RedisReply:
-    """The reply to a call that is not sent again. Raises what a failure means."""
+    """Return the reply to a call that is not retried. Raises what a failure means."""
     if isinstance(outcome, Exception):
         raise meaning(outcome, call)
     return outcome
 
 
 def _all(results: list[FinalResult]) -> list[RedisReply]:
-    """All replies. Raises the first failure."""
+    """Return all replies. Raises the first failure."""
     for result in results:
         if isinstance(result, Exception):
             raise copy(result)
@@ -366,7 +370,7 @@ def _all(results: list[FinalResult]) -> list[RedisReply]:
 
 
 def _reachable(results: list[FinalResult]) -> list[RedisReply | StoreUnavailable]:
-    """The replies, and the failures of servers out of reach. Raises CommandFailed."""
+    """Return the replies, and the failures of unreachable servers as values. Raises CommandFailed."""
     for result in results:
         if isinstance(result, CommandFailed):
             raise copy(result)

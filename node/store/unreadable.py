@@ -1,4 +1,4 @@
-"""Reads many entities although some of them cannot be read (`node.common.unreadable`)."""
+"""Reads of many entities that succeed although some entities cannot be read (`node.common.unreadable`)."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -18,9 +18,10 @@ log = structlog.get_logger()
 async def read_each(
     entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T]]], said: str = LEFT_OUT
 ) -> dict[K, T]:
-    """What `read` returns, a value for each entity. Entities on which it fails are left out, and logged with `said`.
+    """Return the value that `read` gives for each entity. Entities on which it fails are left out, and logged with
+    `said`.
 
-    They are read together, and if that fails, each half by itself. Raises StoreUnavailable.
+    All are read together; if that fails, each half is read separately. Raises StoreUnavailable.
     """
     try:
         return dict(zip(entities, await read(entities), strict=True))
@@ -38,8 +39,9 @@ async def read_each(
 async def read_reachable(
     entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T | StoreUnavailable]]]
 ) -> tuple[dict[K, T], list[K]]:
-    """`read_each`, where `read` returns an error in place of an entity whose server is out of reach: the values without
-    these, and the entities that they are of. Raises StoreUnavailable.
+    """Return the values of the entities, as `read_each` does, and the list of the entities that are out of reach.
+
+    `read` returns an error in place of an entity whose server is out of reach. Raises StoreUnavailable.
     """
     found = await read_each(entities, read)
     there = {entity: value for entity, value in found.items() if not isinstance(value, StoreUnavailable)}
@@ -47,6 +49,7 @@ async def read_reachable(
 
 
 def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable]) -> list[tuple[T, RedisReply]]:
-    """Each wanted thing with its reply; those whose server was out of reach are left out (`Store.run_reachable`)."""
+    """Pair each `wanted` item with its reply. Items whose server was out of reach are left out
+    (`Store.run_reachable`)."""
     pairs = zip(wanted, replies, strict=True)
     return [(each, reply) for each, reply in pairs if not isinstance(reply, StoreUnavailable)]

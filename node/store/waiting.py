@@ -1,15 +1,15 @@
-"""The requests of this process that wait for a change: how many may, and how they are released when it stops."""
+"""The requests of this process that wait for a change: the limit on their number, and their release at shutdown."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
 MAX_WAITING = 8192
-"""Requests that may wait in a process at the same time, by default (RELAY_MAX_WAITING)."""
+"""Most requests that may wait in a process at the same time, by default (RELAY_MAX_WAITING)."""
 
 
 class Wakeable(Protocol):
-    """Somebody who waits and can be woken."""
+    """A waiter that can be woken."""
 
     def hear(self, message: bytes) -> None:
         """Stop waiting."""
@@ -17,13 +17,13 @@ class Wakeable(Protocol):
 
 
 class Waiters:
-    """All who wait for a change on behalf of a client. One for each `WakeUps`."""
+    """All waiters for changes on behalf of clients. One for each `WakeUps`."""
 
     def __init__(self) -> None:
         self.most = MAX_WAITING
-        """How many may wait at the same time."""
+        """Most waiters at the same time."""
         self.released = False
-        """Whether nobody is to wait any more."""
+        """Whether waiting is over: present waits end, and no new ones begin."""
         self._waiters: set[Wakeable] = set()
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class Waiters:
 
     @contextmanager
     def place(self, waiter: Wakeable) -> Generator[bool]:
-        """Count a waiter while the block runs. Yields False, and does not count it, if no more may wait."""
+        """Count a waiter while the block runs. If no more may wait, yield False and do not count it."""
         if not self.may_wait:
             yield False
             return
@@ -46,7 +46,7 @@ class Waiters:
             self._waiters.discard(waiter)
 
     def release(self) -> None:
-        """End all waits, so that their requests are answered with what there is, and allow no more."""
+        """End all waits, so that the requests are answered with the present state, and allow no new ones."""
         self.released = True
         for waiter in self._waiters:
             waiter.hear(b"")

@@ -1,17 +1,17 @@
-"""Wake-ups: what a script publishes on a channel reaches everybody in this process who listens there.
+"""Wake-ups: a message that a script publishes on a channel reaches all listeners of that channel in this process.
 
-A read that waits for a change, and a worker that waits for events, listen on the channel that is named like the key
-that will change. The script that changes it publishes there. This is sharded pub/sub (SSUBSCRIBE), so a message stays
-within the slot of the key; all listeners of a process share one connection for each primary.
+A read that waits for a change, or a worker that waits for events, listens on the channel that has the name of the key.
+The script that changes the key publishes there. This is sharded pub/sub (SSUBSCRIBE), so a message stays within the
+slot of the key. All listeners of a process share one connection to each primary.
 
-A wake-up is a hint, not the data: whoever hears one reads the key, so a lost message costs a delay and nothing more.
-Only requests to a search worker, and answers to a waiting process (from search workers, on MCP streams), are carried in
-the message itself. What holds:
+A wake-up is a hint, not the data: the listener then reads the key, so a lost message costs only a delay. The exceptions
+are requests to a search worker, and answers to a waiting process (from search workers, on MCP streams): these are
+carried in the message itself. Invariants:
 
-- When `listen` returns, messages arrive. So whoever listens first and reads then misses no change.
-- Wherever a message may have been lost (with a connection, a slot that moved, a full queue), the listener gets an empty
-  message, which says: read now.
-- Listening never fails. While Redis is out of reach a listener hears nothing, and gets its empty message afterwards.
+- When `listen` returns, messages arrive. So a caller that listens first and then reads misses no change.
+- If a message may have been lost (with a connection, a moved slot, a full queue), the listener gets an empty message,
+  which means: read now.
+- Listening never fails. While Redis is out of reach, a listener hears nothing; afterwards it gets an empty message.
 """
 
 import asyncio
@@ -26,34 +26,34 @@ from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 from node.store.waiting import Waiters
 
 MAX_MESSAGES = 256
-"""Messages queued for one listener. One read of the socket brings no more answers than that."""
+"""Most messages queued for one listener. One read of the socket brings no more answers than that."""
 
 MAX_QUEUED_BYTES = 512 * 1024
-"""Size of these messages: twice the largest one, and twice what one read of the socket brings."""
+"""Most bytes queued for one listener: twice the largest message, and twice what one read of the socket brings."""
 
 UPKEEP_SECONDS = 1.0
 """Time between two rounds of upkeep, which repairs subscriptions after a lost message or a moved slot."""
 
 IDLE_ROUNDS = 5
-"""Rounds of upkeep for which a channel without listeners stays subscribed: a polling client is back by then."""
+"""Rounds of upkeep for which a channel without listeners stays subscribed; a polling client returns within them."""
 
 PING_SECONDS = 5.0
-"""A server silent for this long is pinged; after twice that the connection is dropped."""
+"""A server that is silent for this long is pinged; after twice this long the connection is dropped."""
 
 Route: TypeAlias = Callable[[str], ServerAddress | None]
-"""The server on which a channel is published; None while that is unknown."""
+"""Returns the server on which a channel is published; None while it is unknown."""
 
 
 class Listener:
-    """Hears one channel for one caller, from `WakeUps.listen` until it is left as a context manager."""
+    """One caller's subscription to a channel, from `WakeUps.listen` until the caller leaves its `with` block."""
 
     def __init__(self, channel: "Channel", prefix: bytes) -> None:
-        """`prefix`: it hears only messages that begin with it."""
+        """`prefix`: messages that do not begin with it are ignored."""
         self._channel = channel
         self._prefix = prefix
         self._messages: deque[bytes] = deque()
         self.queued_bytes = 0
-        """Size of the messages that were heard and not taken yet."""
+        """Total size of the queued messages."""
         self._waiter: asyncio.Future[None] | None = None
 
     def __enter__(self) -> "Listener":
@@ -63,15 +63,15 @@ class Listener:
         self._channel.listeners.discard(self)
 
     async def next(self, timeout: float) -> bytes | None:
-        """The next message; None if there was none for `timeout` seconds; empty if some may have been lost.
+        """Return the next message; None if none came within `timeout` seconds; empty if messages may have been lost.
 
-        If more are queued than MAX_MESSAGES or MAX_QUEUED_BYTES, the oldest are dropped and an empty one put first.
+        If MAX_MESSAGES or MAX_QUEUED_BYTES is exceeded, the oldest messages are replaced by one empty message.
         """
         await self.wait(timeout)
         return self._take() if self._messages else None
 
     async def wait(self, timeout: float) -> None:
-        """Return when there is a message, or after `timeout` seconds."""
+        """Wait until there is a message, at most `timeout` seconds."""
         if not self._messages:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -83,7 +83,7 @@ class Listener:
                 self._waiter = None
 
     def forget(self) -> None:
-        """Drop what was heard so far, for a caller that is about to read anyway."""
+        """Drop all queued messages, for a caller that is about to read anyway."""
         self._messages.clear()
         self.queued_bytes = 0
 
@@ -94,7 +94,7 @@ class Listener:
         return messages
 
     def hear(self, message: bytes) -> None:
-        """Queue a message, and end a wait for it."""
+        """Queue a message, and wake the caller that waits for it."""
         if message and not message.startswith(self._prefix):
             return
         self._messages.append(message)
@@ -102,7 +102,7 @@ class Listener:
         if len(self._messages) > MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
             while len(self._messages) >= MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
                 self._take()
-            self._messages.appendleft(b"")  # says that some are lost
+            self._messages.appendleft(b"")  # means that messages were lost
         self._wake()
 
     def _take(self) -> bytes:
@@ -116,17 +116,17 @@ class Listener:
 
 
 class Channel:
-    """A channel that somebody in this process listens on, or did a moment ago."""
+    """A channel that has listeners in this process, or had some a moment ago."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.listeners: set[Listener] = set()
         self.feed: ServerFeed | None = None
-        """Where it is subscribed; None while its server is unknown."""
+        """The ServerFeed that subscribes to it; None while its server is unknown."""
         self.subscribed = asyncio.Event()
         """Set while the server has confirmed the subscription."""
         self.may_have_missed = False
-        """Whether somebody listened while no message could arrive."""
+        """Whether there were listeners while no message could arrive."""
         self.idle_rounds = 0
         """Consecutive rounds of upkeep that found no listener."""
 
@@ -135,20 +135,20 @@ class Channel:
             listener.hear(message)
 
     def confirm(self) -> None:
-        """The server has confirmed: messages arrive from now on."""
+        """Note that the server has confirmed the subscription: messages arrive from now on."""
         self.subscribed.set()
         if self.may_have_missed:
             self.may_have_missed = False
             self.hear(b"")
 
     def interrupt(self) -> None:
-        """The subscription has ended: messages may be lost from now on."""
+        """Note that the subscription has ended: messages may be lost from now on."""
         self.subscribed.clear()
         self.may_have_missed = True
 
 
 class ServerFeed(ReconnectingLink):
-    """The subscriptions of this process at one server, on a connection of their own."""
+    """The subscriptions of this process at one server, on a dedicated connection."""
 
     USE = "wake-ups"
 
@@ -157,7 +157,7 @@ class ServerFeed(ReconnectingLink):
         self._pinged_at = 0.0
         """Loop time of the last PING."""
         self._unanswered = 0
-        """PINGs since something was heard."""
+        """PINGs sent since bytes were last received."""
         super().__init__(server, access, timeout, stats)
 
     def add(self, channel: Channel) -> None:
@@ -171,14 +171,14 @@ class ServerFeed(ReconnectingLink):
         self._send("SUNSUBSCRIBE", channel.name)
 
     def check(self) -> None:
-        """Find out whether a silent server is still there, and subscribe again to what it has not confirmed."""
+        """Ping a silent server or drop the link to it, and repeat the subscriptions that it has not confirmed."""
         if self._link is None:
             return
         now = self._loop.time()
         silence = now - self._link.heard_at
         if self._link.heard_at >= self._pinged_at:
             self._unanswered = 0
-        # A process that was held up has sent one PING at most, and not read what came meanwhile: it asks once more.
+        # A process that was blocked has sent one PING at most and not read the answer yet, so one more PING is sent.
         if silence > 2 * PING_SECONDS and self._unanswered > 1:
             self.drop(f"silent for {silence:.1f} s")
         elif silence > PING_SECONDS:
@@ -204,7 +204,7 @@ class ServerFeed(ReconnectingLink):
 
     def _deliver(self, reply: RedisReply | ReplyError) -> None:
         if isinstance(reply, ReplyError):
-            self.on_change()  # MOVED or CLUSTERDOWN; the upkeep subscribes again, where the map of slots then says
+            self.on_change()  # MOVED or CLUSTERDOWN; the upkeep subscribes again by the new map of slots
         if not isinstance(reply, list) or len(reply) < 3:
             return
         kind, name, content = reply
@@ -226,22 +226,22 @@ class WakeUps:
     def __init__(
         self, route: Route, access: Access, timeout: float, stats: Stats, on_stale: Callable[[], None] = lambda: None
     ) -> None:
-        """`timeout`, in seconds, bounds a subscription. `on_stale` is called when `route` has proved wrong."""
+        """`timeout`: longest wait for a subscription, in seconds. `on_stale` is called if `route` was wrong."""
         self._route = route
         self._access = access
         self._timeout = timeout
         self._stats = stats
         self._on_stale = on_stale
         self.waiters = Waiters()
-        """The listeners of waiting clients (`long_poll`)."""
+        """The listeners that wait on behalf of clients (`long_poll`)."""
         self._channels: dict[str, Channel] = {}
         self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None
 
     async def listen(self, name: str, prefix: bytes = b"") -> Listener:
-        """Start to listen to what begins with `prefix`. When this returns, messages arrive.
+        """Listen to the messages of a channel that begin with `prefix`. When this returns, messages arrive.
 
-        It never fails: if Redis does not confirm in time, the listener gets an empty message once it has.
+        Never fails: if Redis does not confirm the subscription in time, the listener gets an empty message once it has.
         """
         channel = self._channels.get(name)
         if channel is None:
@@ -260,12 +260,12 @@ class WakeUps:
         return listener
 
     def reroute(self) -> None:
-        """Move each subscription to where its channel is published now: the map of slots has changed."""
+        """Move each subscription to the server that has its channel now, after a change of the map of slots."""
         for channel in self._channels.values():
             self._subscribe(channel)
 
     async def close(self) -> None:
-        """Drop all connections. Listeners hear nothing more."""
+        """Drop all connections. Listeners get no more messages."""
         if self._upkeep_task:
             self._upkeep_task.cancel()
             await asyncio.wait((self._upkeep_task,))
@@ -294,7 +294,7 @@ class WakeUps:
             feed.add(channel)
 
     async def _upkeep(self) -> None:
-        """Drop channels and connections that nobody needs, and subscribe again where that is needed."""
+        """Once a round, drop unused channels and connections, and repair subscriptions."""
         while True:
             await asyncio.sleep(UPKEEP_SECONDS)
             for channel in list(self._channels.values()):

@@ -1,4 +1,4 @@
-"""What a client's operations have cost: charged afterwards, and worked off evenly as time passes."""
+"""The cost of a client's operations: charged afterwards, and worked off at a constant rate."""
 
 from typing import cast
 
@@ -10,21 +10,22 @@ from node.store.steps import Key, step
 
 @step
 def work_spend(*, work: Key, site: Key, amount: int, limit: Limit, site_count: int) -> None:
-    """A charge for work that was done."""
+    """Charge a client and its site for work that was done."""
 
 
 class WorkStore:
-    """Counts work by kind and client.
+    """Counts the work of clients, by kind.
 
-    A client may owe the `count` of the limit, and its site SITE_SHARE times as much. A whole `count` is worked off in
-    the `seconds` of the limit.
+    A client may owe up to the `count` of the limit, and its site SITE_SHARE times as much, before it has to wait. A
+    full `count` is worked off in the `seconds` of the limit.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> float:
-        """Charge `amount`, or nothing (0): the seconds that the client has to wait now. Raises StoreUnavailable."""
+        """Charge `amount` (0: only ask), and return the seconds that the client has to wait now. Raises
+        StoreUnavailable."""
         partition = ids.home_of(client)
         charge = work_spend(
             work=keys.work(partition, kind, client),
