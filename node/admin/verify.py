@@ -135,12 +135,12 @@ async def read(source: str) -> Record:
     record = await _fetched(f"{url}?limit={PAGE_REPLIES}")
     replies = _replies(record)
     page = replies
-    while len(page) == PAGE_REPLIES and len(replies) < MAX_REPLIES:
+    while len(page) == PAGE_REPLIES and len(replies) <= MAX_REPLIES:
         page = _replies(await _fetched(f"{url}?limit={PAGE_REPLIES}&since_seq={_seq(page[-1])}"))
         if page and _seq(page[0]) <= _seq(replies[-1]):
             raise ValueError("the replies do not come in order")
         replies = [*replies, *page]
-    if len(replies) >= MAX_REPLIES:
+    if len(replies) > MAX_REPLIES:
         raise ValueError(f"the thread has more than {MAX_REPLIES} replies: verify them from files")
     return record | {"replies": replies}
 

@@ -64,16 +64,20 @@ class SettingText(msgspec.Struct, frozen=True):
 def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, SettingText]:
     """Return every setting that is given, by its name in the environment. Unknown names are not refused here.
 
-    Each of `secrets` may also be given by a file. Raises ConfigError.
+    Each of `secrets` may also be given by a file. A file is not read again for a value that a supervisor hands down.
+    Raises ConfigError.
     """
+    handed_down = environ.get(IN_FORCE)
+    in_force = msgspec.json.decode(handed_down, type=dict[str, SettingText]) if handed_down else {}
     there = {
         name: text
         for name, text in environ.items()
         if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_of_others(name, text)
+        if name.removesuffix(FILE_SUFFIX) not in in_force
     }
     environment = with_files({name: SettingText(text, ENVIRONMENT) for name, text in there.items()}, secrets)
-    if handed_down := environ.get(IN_FORCE):
-        return {**msgspec.json.decode(handed_down, type=dict[str, SettingText]), **environment}
+    if handed_down:
+        return {**in_force, **environment}
     path = config_path(environ, data_dir)
     if path is None:
         return environment

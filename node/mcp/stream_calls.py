@@ -26,8 +26,8 @@ MAX_STREAM_CALLS = 64
 """Most calls of one stream under way in one process. Beyond it, the answer is 429. Each may have a body of 1 MiB."""
 
 RETRY_SECONDS = (0.1, 1.0, 5.0)
-"""Pauses after failed attempts to send an answer while Redis cannot be reached, in seconds. Sending an answer twice is
-harmless, since both copies have the same id."""
+"""Pauses before further attempts to send an answer while Redis cannot be reached, in seconds. An answer that is sent
+twice does no harm, since both copies have the same id."""
 
 CLOSE_SECONDS = 5.0
 """How long a stopping process waits for calls. Calls that wait for a change have been released before."""
@@ -148,9 +148,9 @@ class StreamCalls:
 
     async def _deliver(self, stream_id: str, answer: bytes) -> None:
         """Send an answer to its stream. If no process listens to the stream any more, close it."""
-        for pause in RETRY_SECONDS:
+        for pause in (0.0, *RETRY_SECONDS):
+            await asyncio.sleep(pause)
             with suppress(StoreUnavailable):
                 if not await self._streams.deliver(stream_id, answer):
                     await self._streams.close(stream_id)
                 return
-            await asyncio.sleep(pause)

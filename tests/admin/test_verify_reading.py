@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from node.admin.verify import api_url, read
+from node.admin.verify import Record, api_url, read
 from node.cli import main
 from tests.board.signed_posts import BOARD, QUESTION
 from tests.support.node_under_test import NodeUnderTest
@@ -113,10 +113,16 @@ async def test_a_node_that_repeats_its_replies_does_not_hold_us_up() -> None:
 
 async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.admin.verify.MAX_REPLIES", 20)
-    replies = [{"id": str(seq), "seq": seq, "thread_id": "t", "body": "b"} for seq in range(1, 21)]
-    page = json.dumps({"id": "t", "title": "t", "replies": replies}).encode()
+    replies: list[Record] = [{"id": str(seq), "seq": seq, "thread_id": "t", "body": "b"} for seq in range(1, 22)]
+
+    def page(*replies: Record) -> tuple[int, bytes]:
+        return 200, json.dumps({"id": "t", "title": "t", "replies": replies}).encode()
+
+    first, rest = "/api/v1/board/threads/t?limit=20", "/api/v1/board/threads/t?limit=20&since_seq=20"
+    with served({first: page(*replies[:20]), rest: page()}) as base:
+        assert (await read(f"{base}/board/t"))["replies"] == replies[:20]
     with (
-        served({"/api/v1/board/threads/t?limit=20": (200, page)}) as base,
+        served({first: page(*replies[:20]), rest: page(*replies[20:])}) as base,
         pytest.raises(ValueError, match="more than 20 replies"),
     ):
         await read(f"{base}/board/t")

@@ -81,6 +81,17 @@ def test_a_process_that_is_started_again_has_the_settings_in_force(written: Path
     assert load(passed_on).port == Settings().port  # what the environment says is inherited, not handed down
 
 
+def test_a_process_that_is_started_again_has_the_secret_in_force(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(SECRET)
+    environment = {"RELAY_DATA_DIR": str(tmp_path), "RELAY_SECRET_FILE": str(file)}
+    passed_on = handed_down(texts(environment))
+    file.write_text("another secret, for the next start of the node")
+    assert load({**environment, **passed_on}).secret == SECRET
+    file.unlink()
+    assert load({**environment, **passed_on}).secret == SECRET
+
+
 def test_a_file_that_is_named_must_be_there(written: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such file"):
         load({"RELAY_CONFIG": str(written)})

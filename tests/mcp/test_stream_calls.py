@@ -284,7 +284,7 @@ async def test_a_call_that_fails_unexpectedly_is_told_on_the_stream(
 async def test_an_answer_is_sent_again_while_redis_is_out_of_reach(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_calls, "RETRY_SECONDS", (0, 0))
+    monkeypatch.setattr(stream_calls, "RETRY_SECONDS", (0,))
     deliver = StreamStore.deliver
     attempts: list[str] = []
 
