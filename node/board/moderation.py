@@ -93,7 +93,7 @@ class Moderation:
         if outcome == "unknown":
             raise Refused("thread.unknown")
         if threshold:
-            # A post that was hidden is so even if the lists cannot be changed now; the worker changes them soon.
+            # If the post was hidden, it stays so even if the lists cannot be changed now; the worker changes them soon.
             with suppress(StoreUnavailable):
                 await self._store.project([thread_id])
         return outcome == "kept"

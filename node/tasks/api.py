@@ -61,7 +61,7 @@ REPEATED_CLAIM = (
 
 NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
 """Refusals of a claim that count against the larger limit `lost_claim` instead of `claim`: another worker was faster,
-so this one has to look on."""
+so this one goes on looking."""
 
 HOLDING = ("task.unknown", "task.token", "task.state")
 SIGNED = ("signature.invalid", "signature.replayed")
@@ -264,7 +264,7 @@ class TasksApi:
         """Send a submitted result back with a reason. The worker submits again with the same claim_token.
 
         A request repeated with its Idempotency-Key does not reject a later result. A rejection counts as a claim:
-        otherwise a contract could be submitted and rejected endlessly, with notifications to everybody each time.
+        otherwise a contract could be submitted and rejected endlessly, and everybody would be notified each time.
         """
         async with self._limiter.permit(request, "claim") as permit:
             rejection = await read_json(request, Rejection)
@@ -344,7 +344,7 @@ class TasksApi:
 
 
 def _publisher_token(request: Request, proof: Cancellation, signed: Signed) -> str | None:
-    """Return the token in the body or, without one, of an unsigned request's `Authorization: Bearer` (NETWORK 4)."""
+    """Return the token in the body; without one, if the request is not signed, the bearer token (NETWORK 4)."""
     return proof.publisher_token if proof.publisher_token is not None or signed.signer else bearer_of(request)
 
 

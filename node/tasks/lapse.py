@@ -16,7 +16,7 @@ Fields = dict[bytes, bytes]
 
 AT_WORK = (b"claimed", b"in_progress")
 BEFORE_A_RESULT = (b"offered", *AT_WORK)
-"""Statuses that end at the deadline."""
+"""Statuses in which a contract expires at its deadline."""
 ATTEMPTS_KEPT = 10
 """How many of the last ended attempts a record shows."""
 

@@ -28,7 +28,7 @@ class OfferCheck:
         self._artifact_statuses = artifact_statuses
 
     async def fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
-        """Return the fields that are stored of an offer. Raises Invalid, Refused `language.not_english`,
+        """Return the fields that are stored for an offer. Raises Invalid, Refused `language.not_english`,
         `artifact.unusable`, `task.schema_dear`.
         """
         title, description = new.title, readable(new.description or "")

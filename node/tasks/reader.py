@@ -51,7 +51,7 @@ class TaskReader:
     async def listed_reachable(
         self, task_ids: Sequence[str], names: Sequence[bytes] = BASE
     ) -> tuple[dict[str, StoredTask], list[str]]:
-        """Return what lists show of the contracts that can be read, and the ids of those that are out of reach.
+        """Read contracts as lists show them. Returns those that can be read, and the ids of those out of reach.
 
         `names` may leave out TEXTS. Raises StoreUnavailable if no server can be reached.
         """
@@ -88,9 +88,9 @@ class TaskReader:
     async def wait(
         self, task_id: str, seconds: float, known: TaskStatus | None, names: Sequence[bytes] = ()
     ) -> StoredTask:
-        """Read a contract as `read` does, as soon as it has another status than `known`, or when the time is up.
+        """Read a contract as `read` does, as soon as its status is another than `known`, or when the time is up.
 
-        After each change only the JUDGED fields are read; the fields asked for are read once, at the end.
+        After each change only the JUDGED fields are read; the fields `names` are read once, at the end.
         """
         if seconds > 0:
             is_news = another_status(known, settled=("failed",), last=OVER)
@@ -107,7 +107,7 @@ class TaskReader:
     async def _listed_reachable(
         self, task_ids: Sequence[str], names: Sequence[bytes]
     ) -> list[StoredTask | StoreUnavailable]:
-        """Return what lists show of each contract, or the error of a server that is out of reach if others are not."""
+        """Return contracts as lists show them, or the error of a server that is out of reach while others are not."""
         asked_at = monotonic()
         hashes = await self._store.run_reachable(("HMGET", keys.task(each), *names) for each in task_ids)
         rows = {

@@ -25,8 +25,7 @@ MAX_UNITS = 100_000
 """Most work of one check, in units of about 50 ns: 5 ms."""
 
 EXPLAINED_UNITS = 2_000
-"""Most units of a check after which all faults are reported. If it takes more, only the first fault is reported:
-reporting one takes some 10 µs."""
+"""If a check takes more units than this, only the first fault is reported. Reporting a fault takes some 10 µs."""
 
 EXPLAINED_BYTES = 32_768
 """Largest result, in bytes, whose faults are reported one by one: each report holds the whole value at fault."""

@@ -24,8 +24,8 @@ ROUNDS = 8
 """Most rounds in which the costs of parts that refer to each other must settle."""
 
 MAX_LOOKS = 10_000
-"""Most visits of parts that are below others, in all rounds; each takes 3 µs. Four hundred members that all refer to
-the whole schema take 300,000."""
+"""Most visits to the parts below others, in all rounds; each takes 3 µs. Four hundred members that all refer to the
+whole schema take 300,000."""
 
 MAX_PATTERNS = 16
 
@@ -88,7 +88,9 @@ class TooDear(SchemaFault):
 
 
 class CheckCost(NamedTuple):
-    """Units at one place by the kind of value there, and counts of work that does not depend on that kind alone."""
+    """Units at one place, by the kind of value there, and counts of work that also depends on the rest of the result
+    (`result_schema.units_of`).
+    """
 
     objects: int = 0
     arrays: int = 0

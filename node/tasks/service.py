@@ -151,7 +151,7 @@ class Tasks:
         return [found.get(task_id) for task_id in task_ids]
 
     async def on_offer(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """Return those of the contracts that are offered and can be read, without their texts.
+        """Return the contracts that are offered and can be read, without their texts.
 
         Raises StoreUnavailable if no server can be reached.
         """
@@ -219,7 +219,7 @@ class Tasks:
     async def complete(self, task_id: str, completion: Completion, add_cost: AddCost) -> tuple[CompletedTask, bool]:
         """Complete a contract with its result, which is kept byte for byte, or submit the result for review.
 
-        The same JSON again gets the same answer. The second value says whether the result was handed in in an earlier
+        The same JSON again gets the same answer. The second value says whether the result was received in an earlier
         millisecond. If the stored result has to be compared, `add_cost` is told its size in bytes.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
@@ -292,7 +292,7 @@ class Tasks:
     ) -> tuple[Task, bool]:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
-        The second value says whether the same request had done so before. Repeated, it does not reject a later result.
+        The second value says whether the same request had done so before. A repeated request rejects no later result.
 
         Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`,
         `signature.replayed`.
@@ -308,7 +308,7 @@ class Tasks:
     ) -> tuple[Task, bool]:
         """Give a contract that failed one more attempt, if the request proves that it comes from the publisher.
 
-        The second value says whether the same request had done so before. Repeated, it does not give another attempt.
+        The second value says whether the same request had done so before. A repeated request gives no other attempt.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
         `signature.replayed`.
@@ -363,17 +363,17 @@ class Tasks:
         await self._store.project(await self._store.read_for_lists(task_ids))
 
     async def sweep(self) -> int:
-        """Record what time alone has changed, as the worker does again and again. Returns how many contracts were due.
+        """Record what time alone has changed about contracts that are due. Returns how many were due.
 
-        Readers and steps judge contracts by the clock anyway. A sweep only brings events, callbacks and lists up to
-        date.
+        The worker sweeps all the time. Readers and steps judge contracts by the clock anyway, so a sweep only brings
+        events, callbacks and lists up to date.
         """
         due = await self._store.due(SWEEP_LIMIT)
         await self.project(*await self._store.lapse(due))
         return len(due)
 
     async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:
-        """Complete a contract. If it asks for a result of a certain shape, check the shape before."""
+        """Complete a contract. If it has a result schema, check the result against the schema first."""
         try:
             return await self._store.complete(task_id, claim, result)
         except UncheckedResult as unchecked:

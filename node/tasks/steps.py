@@ -1,4 +1,4 @@
-"""The scripts of contracts and offers, each one atomic step, and the replies of those that act on a contract."""
+"""The scripts of contracts and offers, each one atomic step, and the decoding of their replies about a contract."""
 
 # The parameters have the names in the headers of the scripts.
 # ruff: noqa: A002

@@ -51,8 +51,8 @@ COPIED = (
 """Fields that the scripts need to judge a contract that is over."""
 
 LATE_SECONDS = 0.05
-"""Seconds after a step within which its contract is listed as the step returned it, usually after a few milliseconds.
-Later, the contract is read again first: another process may have changed it."""
+"""Longest time from a contract's step to its listing, in seconds; usually it takes a few milliseconds. A contract that
+is listed later is read again first, since another process may have changed it."""
 
 AGAIN_MS = 60_000
 """Milliseconds until a contract is due again after `task_lapse` has failed on it."""
@@ -257,10 +257,10 @@ class TaskStore(TaskReader):
         return [code_of(reply) for reply in await self._store.run_all(compacting)].count("compacted")
 
     async def forget(self, contracts: Mapping[str, str]) -> list[str]:
-        """Remove contracts, given with their `stage` by id. Returns the ids of those removed.
+        """Remove contracts. Returns the ids of those removed.
 
-        A contract is removed only if it is still at that stage and nobody is at work on it; if the stage is empty, in
-        any case.
+        `contracts` gives the `stage` of each id. A contract is removed only if it is still at that stage and nobody is
+        at work on it; if the stage is empty, it is removed in any case.
         """
         removing = (
             steps.task_forget(contract=ContractKeys.of(each), packed=keys.packed(each), judged=stage)
@@ -288,8 +288,8 @@ class TaskStore(TaskReader):
     async def project_soon(self, task_id: str, row: StoredTask) -> None:
         """Project a contract right after its step, together with those of other requests, without waiting for Redis.
 
-        If the step was more than LATE_SECONDS ago, call `project` instead. If Redis is out of reach, the worker does
-        the same later.
+        If the step was more than LATE_SECONDS ago, `project` is called instead. If Redis is out of reach, the worker
+        does the same later.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.project({task_id: row})
@@ -308,10 +308,10 @@ class TaskStore(TaskReader):
         return row
 
     async def _run(self, step: Callable[..., Step], task_id: str) -> tuple[StoredTask, bool]:
-        """Run a step on a contract. Returns it afterwards, and whether the step was done before. Raises Refused.
+        """Run a step on a contract. Returns the contract afterwards, and whether the step was done before.
 
         A compacted contract has no hash, so the step is run on a temporary copy of the fields that it judges by. That
-        is enough, since no step changes a contract that is over.
+        is enough, since no step changes a contract that is over. Raises Refused, UncheckedResult.
         """
         asked_at = monotonic()
         reply = cast("list[RedisReply]", await self._store.run(step(contract=ContractKeys.of(task_id))))
@@ -332,7 +332,7 @@ class TaskStore(TaskReader):
 
 
 def _after_steps(changed: Sequence[tuple[str, StoredTask]]) -> Iterator[Step | list[str | int]]:
-    """Return what lists contracts that steps have just changed, and announces offers."""
+    """Return the commands and steps that list contracts just changed by steps, and announce offers."""
     commands, announcements = _changes_of_lists(dict(changed), after_step=True)
     return chain(commands, announcements)
 
@@ -363,7 +363,7 @@ def _changes_of_lists(
 
 
 def _listing_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:
-    """Return the contract, its list, its score there, and the step that announces it; None and 0 if it is none."""
+    """Return a contract, its list, its score there, and the step that announces it; for other ids, no list and 0."""
     if not row.is_contract:
         return row, None, 0, None
     return row, row.status, row.created_at, announcement_of(task_id, row)

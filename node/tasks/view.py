@@ -57,8 +57,8 @@ LISTED = (
     b"failed_at",
     b"expired_at",
 )
-"""Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed. result_payload,
-result_schema and attempts are not among them, since they may be large."""
+"""Fields that lists show of contracts that use more than SPEC asks for, or that failed. result_payload, result_schema
+and attempts are not among them, since they may be large."""
 
 TEXTS = (b"title", b"description", b"input_artifact_ids", b"signature")
 """Fields of LISTED that may be long. They never change."""
@@ -122,7 +122,10 @@ class StoredTask(msgspec.Struct, frozen=True):
 
     @property
     def stage(self) -> str:
-        """Status and attempt number, such as `offered 2`. After a claim, it is never offered at the same stage."""
+        """Status and number of the attempt, such as `offered 2`.
+
+        A claim raises the number, so a contract that was claimed is never offered at an earlier stage again.
+        """
         return f"{self.status} {self.fields[b'attempt'].decode()}"
 
     @property
@@ -165,7 +168,7 @@ class StoredTask(msgspec.Struct, frozen=True):
 
 
 def known(row: StoredTask) -> StoredTask:
-    """Return the contract itself. Raises Refused `task.unknown` if it is none."""
+    """Return `row` if it is a contract. Raises Refused `task.unknown` otherwise."""
     if not row.is_contract:
         raise Refused("task.unknown")
     return row
@@ -213,7 +216,7 @@ class ChangeLog(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, fields: Fields) -> "ChangeLog":
-        """Read the log of a stored contract. A contract of a version that kept no log has an empty one."""
+        """Read the log of a stored contract. It is empty if a version without such logs stored the contract."""
         count, *changes = fields.get(b"changes", b"0").decode().split(" ")
         pairs = (change.split("@") for change in changes)
         return cls(int(count), [(what, int(at)) for what, at in pairs])
@@ -229,7 +232,7 @@ def _result(fields: Fields) -> msgspec.Raw:
 
 
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
-    """Return the fields that only a contract shows that was offered with more than SPEC asks for, or that failed."""
+    """Return the fields that are shown only for contracts that use more than SPEC asks for, or that failed."""
     shown: dict[str, Any] = {}
     if b"more" not in fields:
         return shown

@@ -57,8 +57,8 @@ class OffersApi:
     async def claim_next(self, request: Request) -> Response:
         """Claim the next contract whose skills are all among the worker's; with a query, the one that matches best.
 
-        The request counts once, however many contracts other workers are faster to claim. Repeated with its
-        Idempotency-Key after a lost answer, it gets the same contract. With a query, it counts as a search, too.
+        The request counts once, however many contracts it loses to faster workers. Repeated with its Idempotency-Key
+        after a lost answer, it gets the same contract. With a query, it counts as a search, too.
         """
         async with self._limiter.permit(request, "claim") as permit:
             new = await read_json(request, NextClaim)

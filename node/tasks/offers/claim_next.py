@@ -93,7 +93,7 @@ class ClaimsOfAny:
 
     @asynccontextmanager
     async def _offers(self, new: NextClaim, client: str, charge: Charge) -> AsyncGenerator[NextOffer]:
-        """Yield what gives the offers for this request: the best match first if it has a query, else as they come."""
+        """Yield a function that returns the next offer: the best match for a query, without one as offers come."""
         if new.query is not None:
             look = partial(self._search.nearest, new, new.query, client, charge)
             yield NearestOffers(self._search, client, look).next

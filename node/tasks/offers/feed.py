@@ -2,7 +2,7 @@
 
 The feed is one capped stream for all partitions. The process that puts a contract on offer adds the offer right after
 the contract's own script. The worker does so once more, which changes nothing unless that process died in between. A
-wake-up on the channel of the same name tells those who wait for work.
+wake-up on the channel of the same name reaches those who wait for work.
 """
 
 import json
@@ -100,13 +100,13 @@ class OfferFeed:
         return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
-        """Return the offers in a part of the list that can be claimed, newest first, and the ids out of reach."""
+        """Return the claimable offers in a part of the list, newest first, and the ids of those out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
         return await self.among(names_of(found))
 
     async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
-        """Return those of the contracts that can be claimed, in their order, and the ids out of reach.
+        """Return the contracts that can be claimed, in the given order, and the ids of those out of reach.
 
         No texts are read. A change by time alone counts only once a step has recorded it.
         """

@@ -36,7 +36,7 @@ class TaskHits(SearchAnswer):
 
     @classmethod
     def of(cls, found: FoundEntities, offers: Mapping[str, StoredTask], base: str) -> "TaskHits":
-        """Make hits of the contracts found that are among `offers`, those still offered.
+        """Make hits of the contracts that were found and are still offered (in `offers`).
 
         `base`: URL of a contract, without its id.
         """

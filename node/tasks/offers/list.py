@@ -92,7 +92,7 @@ class OfferList:
         return OfferRows(rows, len(found), since_of(end, left_out), is_incomplete=bool(left_out))
 
     async def _look(self, _: None) -> tuple[str, list[Offer], list[str]]:
-        """Return the end of the feed, the newest offers, and the ids out of reach. Raises StoreUnavailable."""
+        """Return the end of the feed, the newest offers, and the ids of those out of reach. Raises StoreUnavailable."""
         await asyncio.sleep(self._rests_until - monotonic())
         began = monotonic()
         try:
@@ -123,7 +123,7 @@ class OfferList:
         return OfferRows(rows, len(rows), next_since, is_incomplete=bool(still_out or newly_out), has_more=has_more)
 
     async def _offered(self, task_ids: Sequence[str], query: TaskPageQuery) -> tuple[dict[str, StoredTask], list[str]]:
-        """Return those of the contracts that can be claimed and fit, and the ids out of reach."""
+        """Return the contracts that can be claimed and fit, and the ids of those out of reach."""
         offers, unreachable = await self._feed.among(task_ids)
         rows, unread = await self._read([offer.id for offer in offers if _fits(offer, query)])
         return rows, [*unreachable, *unread]

@@ -23,7 +23,7 @@ MAX_KNOWN = MAX_PAGES * PAGE
 """Most offers that a process knows. If there are more, it reads this many in a row, starting at a random page."""
 
 FRESH_SECONDS = 1.0
-"""A read of the list serves new waiters, too, until it is this old (seconds); newer offers come with the feed."""
+"""Age in seconds up to which a read of the list serves new waiters, too; newer offers come with the feed."""
 
 HANDED_SECONDS = 5.0
 """Seconds for which an offer that was handed out is not taken from the list again, since the list may lag behind."""
@@ -193,7 +193,7 @@ class OfferMatching:
         waiter.give(offer)
 
     async def _have_fresh_list(self) -> None:
-        """Return once the list was read, at most FRESH_SECONDS ago or by a read under way. Raises StoreUnavailable."""
+        """Return when the list was read less than FRESH_SECONDS ago, or after a read of it. Raises StoreUnavailable."""
         if monotonic() - self._seen_at < FRESH_SECONDS:
             return
         if self._listing is None or self._listing.done():
