@@ -48,7 +48,7 @@ REPLY_WEIGHT = 8
 is per thread, so only this cost bounds the replies of one client to all threads together."""
 
 UNKNOWN = ("thread.unknown",)
-"""Refusals if the thread does not exist or is hidden. A repeated post gets them, too, if its thread has become so."""
+"""Refusals for a thread that does not exist or is hidden; also for a repeated post whose thread is gone or hidden."""
 
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
 """Refusals of everything that writes a post."""
@@ -151,7 +151,7 @@ class BoardApi:
         limit="report",
     )
     async def report(self, request: Request) -> Response:
-        """Report a post that nobody should read to the operator. A client counts once for a post."""
+        """Report to the operator a post that nobody should read. A client counts once for a post."""
         async with self._limiter.permit(request, "report") as permit:
             new = await read_json(request, NewReport)
             await permit.count()

@@ -1,4 +1,4 @@
-"""Reads Signature-Input, Signature and Signature-Key as typed values. They and Content-Digest are dictionaries.
+"""Reads Signature-Input, Signature and Signature-Key as typed values, and any field that is a dictionary.
 
 `http_sf` parses structured fields. This module gives its results the types of RFC 9421, bounds their size, and raises
 `Malformed` for any other shape. What a signature must cover is in `request.py`.
