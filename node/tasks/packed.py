@@ -1,4 +1,4 @@
-"""Reads compacted contracts. A large one is fetched whole only if its result is asked for."""
+"""Reads compacted contracts. A large one with a head is fetched whole only if its result is asked for."""
 
 from collections.abc import Sequence
 from contextlib import suppress
