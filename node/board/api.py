@@ -1,4 +1,4 @@
-"""/api/v1/board (SPEC 4.4); its search is in `node.search.api`, its pages are in `node.site`."""
+"""/api/v1/board (SPEC 4.4). Its search is in `node.search.api`, its HTML pages are in `node.site`."""
 
 from msgspec import UNSET
 
@@ -44,17 +44,17 @@ SCHEMA = schema_document(
 )
 
 REPLY_WEIGHT = 8
-"""Cost of a byte of a reply, in bytes of an answer: 4 kB take a millisecond to judge and to keep. Replies are limited
-per thread, so only this bounds the replies of one client to all threads together."""
+"""Cost of a byte of a reply, in bytes of an answer: judging and keeping 4 kB takes a millisecond. The limit of replies
+is per thread, so only this cost bounds the replies of one client to all threads together."""
 
 UNKNOWN = ("thread.unknown",)
-"""Also of a post that repeats an earlier one, whose thread nobody may see any more."""
+"""Refusals for a thread that does not exist or is hidden; also for a repeated post whose thread is gone or hidden."""
 
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
 """Refusals of everything that writes a post."""
 
 REPLIED: dict[str, object] = {"replies": [{"id": PEER_ID, "thread_id": ID}]}
-"""The reply in the example of a thread is one to that thread."""
+"""Gives the reply in the example of a thread the id of that thread."""
 OPEN: dict[str, object] = {"closed_at": UNSET, **REPLIED}
 """How the example of an open thread differs from that of any thread."""
 POSTED: dict[str, object] = {
@@ -151,7 +151,7 @@ class BoardApi:
         limit="report",
     )
     async def report(self, request: Request) -> Response:
-        """Tell the operator of a post that nobody should read; an address counts once for a post."""
+        """Report to the operator a post that nobody should read. A client counts once for a post."""
         async with self._limiter.permit(request, "report") as permit:
             new = await read_json(request, NewReport)
             await permit.count()
@@ -166,7 +166,7 @@ class BoardApi:
         return Response(200, SCHEMA, (JSON_TYPE, (b"cache-control", b"public, max-age=3600")))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.4, and closing by the signer."""
+        """Return the routes of SPEC 4.4, and those to close a thread as its signer and to report a post."""
         return routes_of(
             "board",
             ("GET", "/api/v1/board", self.list_threads),

@@ -1,4 +1,4 @@
-"""What the board takes and shows over HTTP (SPEC 2.4, 4.4), and what its operator sees."""
+"""Requests and answers of the board (SPEC 2.4, 4.4), and what the operator sees of it."""
 
 from typing import Annotated, Any, Literal
 
@@ -42,7 +42,7 @@ class NewReply(msgspec.Struct):
 
 
 class Reply(msgspec.Struct):
-    """One reply; `seq` orders the replies of a thread."""
+    """A reply. `seq` orders the replies of a thread."""
 
     id: str
     seq: int
@@ -55,7 +55,7 @@ class Reply(msgspec.Struct):
 
 
 class Thread(msgspec.Struct, omit_defaults=True):
-    """A discussion. `signature` holds what a peer needs to verify the post by itself."""
+    """A discussion. `signature` holds what a peer needs to verify the post without trusting the node."""
 
     id: str
     title: Annotated[str, Meta(examples=["Looking for a CSV parser"])]
@@ -75,14 +75,14 @@ class Thread(msgspec.Struct, omit_defaults=True):
 
 
 class ThreadPage(msgspec.Struct):
-    """Threads, newest activity first."""
+    """Threads, those with the newest activity first."""
 
     threads: list[Thread]
     total: int
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Only while a part of the store is out of reach: threads that it keeps are counted in `total` and left out."""
+    """Present only while a part of the store is out of reach: its threads are counted in `total`, but left out."""
 
 
 class ThreadPageQuery(msgspec.Struct, frozen=True):
@@ -134,11 +134,11 @@ class ModeratedThread(msgspec.Struct, frozen=True):
     created_at: str
     last_reply_at: str | None
     client: str | None = None
-    """Whom it came from, where a list was asked for and that is known."""
+    """The client that posted it; in lists only, and only if it is known."""
 
 
 CONTRACT, AGENT = "contract", "agent"
-"""The sources of a contract and of an agent's entry, which are no posts of the board."""
+"""Values of `Posted.source` for a contract and for an agent's entry, which are not posts of the board."""
 
 
 class Posted(msgspec.Struct, frozen=True):
@@ -148,17 +148,17 @@ class Posted(msgspec.Struct, frozen=True):
     seq: int
     """Number of the reply; 0 for the thread itself."""
     source: str
-    """`board` or `relay` of a thread, `reply`; `contract` and `agent` of what is no post."""
+    """`board` or `relay` for a thread, `reply` for a reply; `contract` or `agent` for what is not a post."""
     client: str
-    """As limits count it: an IPv4 address, or the /64 of an IPv6 one."""
+    """The client as limits count it: an IPv4 address, or the /64 of an IPv6 address."""
     signer: str | None
-    """Thumbprint of the key that signed it."""
+    """Thumbprint of the key that signed it, if it is signed."""
     at: int
     """Milliseconds since 1970."""
 
 
 class ModeratedReply(msgspec.Struct, frozen=True):
-    """A reply as the operator sees it. `client` and `signer` are None once nobody knows them any more."""
+    """A reply as the operator sees it. `client` and `signer` are None once their record is gone."""
 
     seq: int
     created_at: str
@@ -171,7 +171,7 @@ class ModeratedReply(msgspec.Struct, frozen=True):
 
 
 class ThreadOrigin(msgspec.Struct, frozen=True):
-    """A thread, and whom it and its replies came from."""
+    """A thread with its replies, and the clients that posted them."""
 
     thread: ModeratedThread
     client: str | None
@@ -192,6 +192,6 @@ class ReportedPost(msgspec.Struct, frozen=True):
     is_hidden: bool
     hidden_by_reports: bool
     title: str | None
-    """Of the thread; None once it is gone."""
+    """Title of the thread; None once the thread is gone."""
     excerpt: str | None
     reasons: list[str]

@@ -1,4 +1,4 @@
-"""What an operator does with posts: closes, hides and removes them, and sees hidden ones and whom each came from."""
+"""Moderation for the operator: closes, hides and removes posts, and shows hidden ones and who posted each."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -15,10 +15,10 @@ from node.store import StoreUnavailable, ids
 from node.store.errors import OutOfMemory
 
 PAGE_SIZE = 100
-"""Replies read together."""
+"""Replies that are read together."""
 
 EXCERPT_LENGTH = 400
-"""Characters of a reported post that the operator is shown in the queue."""
+"""Most characters of a reported post that the queue shows to the operator."""
 
 
 class Moderation:
@@ -30,20 +30,20 @@ class Moderation:
         self._provenance = provenance
 
     async def find(self, thread_id: str, seq: int = 0) -> ModeratedThread:
-        """A thread, or the one that has this reply. Raises Refused `thread.unknown` if there is no such post."""
+        """Return the thread of a post. Raises Refused `thread.unknown` if there is no such post."""
         thread = await self._read(thread_id)
         if seq and (await self._store.with_reply(thread_id, seq))[1] is None:
             raise Refused("thread.unknown")
         return _moderated(thread)
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
-        """Threads of one status, newest activity first, with whom they came from; and how many there are."""
+        """Return threads of one status with the clients that posted them, newest activity first, and how many exist."""
         found, total, _ = await self._store.list(status, limit, offset)
         posters = await self._provenance.of_posts([(each.id, 0, each.created_at) for each in found])
         return [_moderated(each, by.client if by else None) for each, by in zip(found, posters, strict=True)], total
 
     async def origin(self, thread_id: str) -> ThreadOrigin:
-        """A thread with its text and all its replies, and whom they came from as far as that is still known.
+        """Return a thread with its text and all its replies, and who posted each, as far as that is still recorded.
 
         Raises Refused `thread.unknown`.
         """
@@ -58,13 +58,13 @@ class Moderation:
         )
 
     async def set_status(self, thread_id: str, status: Literal["closed", "open"]) -> None:
-        """Close a thread, or open it again; a hidden one stays hidden. Raises Refused `thread.unknown`."""
+        """Close a thread, or open it again. A hidden thread stays hidden. Raises Refused `thread.unknown`."""
         ids.require_id(thread_id, "thread.unknown")
         await self._store.close(thread_id, status)
         await self._store.project([thread_id])
 
     async def hide(self, thread_id: str, seq: int = 0) -> None:
-        """Show a thread, or one reply, to nobody but the operator. Raises Refused `thread.unknown`."""
+        """Hide a thread, or one reply, from everybody but the operator. Raises Refused `thread.unknown`."""
         await self._change(thread_id, seq, "hide")
 
     async def show(self, thread_id: str, seq: int = 0) -> None:
@@ -72,7 +72,7 @@ class Moderation:
         await self._change(thread_id, seq, "show")
 
     async def purge(self, thread_id: str, seq: int = 0) -> None:
-        """Remove a thread with its replies, or one reply, from the board, and by an event from the search.
+        """Remove a thread with its replies, or one reply, from the board and, through an event, from the search.
 
         Raises Refused `thread.unknown`.
         """
@@ -84,38 +84,42 @@ class Moderation:
             await self._store.project([thread_id])
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
-        """Keep a client's report about a post, which `threshold` reports hide; 0: none do.
+        """Keep a client's report about a post. The post is hidden by `threshold` reports; 0 = never.
 
-        Returns whether it is kept now: not if it was before, or if there are enough. Raises Refused `thread.unknown`.
+        Returns whether the report is kept now. It is not if the client has reported the post before, or if there are
+        enough reports. Raises Refused `thread.unknown`.
         """
         outcome = await self._posts.report(thread_id, seq, client, reason, threshold)
         if outcome == "unknown":
             raise Refused("thread.unknown")
         if threshold:
-            # The post is hidden even if the lists cannot be changed now: the worker does so soon.
+            # If the post was hidden, it stays so even if the lists cannot be changed now; the worker changes them soon.
             with suppress(StoreUnavailable):
                 await self._store.project([thread_id])
         return outcome == "kept"
 
     async def reported(self, limit: int) -> Sequence[ReportedPost]:
-        """Posts that clients have reported and the operator has not looked at, those reported last first."""
+        """Return posts that the operator has not looked at since they were reported, those reported last first."""
         return [await self._reported(each) for each in await self._posts.waiting(limit)]
 
     async def reports_of(self, thread_id: str, seq: int) -> ReportedPost:
-        """What was reported about a post. Raises Refused `report.unknown`."""
+        """Return the reports about a post. Raises Refused `report.unknown`."""
         found = await self._posts.reported(thread_id, seq)
         if found is None:
             raise Refused("report.unknown")
         return await self._reported(found)
 
     async def settle(self, thread_id: str, seq: int, action: Literal["hide", "dismiss"]) -> None:
-        """Take a reported post off the queue: hidden, or to be seen by all. Raises Refused `report.unknown`."""
+        """Take a reported post off the queue, and hide it or, if its reports have hidden it, show it again.
+
+        Raises Refused `report.unknown`.
+        """
         if not await self._posts.settle(thread_id, seq, action):
             raise Refused("report.unknown")
         await self._project(thread_id)
 
     async def _replies(self, thread: StoredThread) -> AsyncIterator[ModeratedReply]:
-        """All replies of a thread, and whom they came from."""
+        """Yield all replies of a thread, with the clients that posted them."""
         last_seq = 0
         while page := (await self._store.read(thread.id, last_seq, PAGE_SIZE))[1]:
             known = await self._provenance.of_posts(
@@ -141,7 +145,7 @@ class Moderation:
         await self._project(thread_id)
 
     async def _project(self, thread_id: str) -> None:
-        """Put a thread into the list of its status; if Redis has no memory for that, a worker does so later."""
+        """Put a thread into the list of its status. If Redis has no memory for that, a worker does so later."""
         with suppress(OutOfMemory):
             await self._store.project([thread_id])
 

@@ -1,4 +1,4 @@
-"""What the operator does to posts, and what clients report about them, in Redis."""
+"""Moderation in Redis: hiding, showing and removing posts, and the reports of clients."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,21 +11,21 @@ from node.store.limits import DAY_MS
 from node.store.steps import Key, step
 
 MAX_REPORTS = 200
-"""Reports kept about one post. Nobody reads more, and the operator sees the first at once."""
+"""Most reports that are kept about one post. Nobody reads more, and the operator sees the first at once."""
 
 REPORT_MS = 90 * DAY_MS
-"""How long reports about a post are kept after the last one (ms)."""
+"""TTL of the reports about a post, from the last one, in milliseconds."""
 
 MAX_REPORTED_CHARACTERS = 4096
-"""Characters of the list of its reported posts that a thread has: a thousand numbers or so. When the thread is removed,
-further ones stay in the operator's queue for REPORT_MS."""
+"""Most characters of a thread's list of its reported posts: about a thousand numbers. When the thread is removed, the
+posts in the list leave the operator's queue; further ones stay in it for REPORT_MS."""
 
 _REPORTER = b"by:"
 """Prefix of the fields of a record that hold one report each."""
 
 
 class PostKeys(msgspec.Struct, frozen=True, gc=False):
-    """What each step on a post takes: the keys and the id of its thread, and its number there."""
+    """Arguments of every step on a post: the keys and the id of its thread, and its number there."""
 
     thread: Key
     replies: Key
@@ -41,7 +41,7 @@ class PostKeys(msgspec.Struct, frozen=True, gc=False):
 
 @step
 def post_moderate(*, post: PostKeys, reports: Key, action: str) -> None:
-    """A post that is hidden, shown or removed."""
+    """Hide, show or remove a post."""
 
 
 @step
@@ -57,16 +57,16 @@ def report_add(
     ttl: int,
     most_characters: int,
 ) -> None:
-    """One report of a client."""
+    """Keep a client's report about a post."""
 
 
 @step
 def report_settle(*, post: PostKeys, report: Key, reports: Key, action: str) -> None:
-    """A reported post that the operator has looked at."""
+    """Take a reported post off the queue."""
 
 
 class StoredReports(msgspec.Struct, frozen=True):
-    """What was reported about one post; times in milliseconds since 1970."""
+    """The reports about one post; times in milliseconds since 1970."""
 
     thread_id: str
     seq: int
@@ -75,9 +75,9 @@ class StoredReports(msgspec.Struct, frozen=True):
     waiting: int
     """Reports since the operator last looked."""
     has_hidden: bool
-    """Whether they have hidden the post."""
+    """Whether the reports have hidden the post."""
     reasons: Sequence[tuple[int, str]]
-    """When and why, the oldest first."""
+    """Time and reason of each report, the oldest first."""
 
 
 class ModerationStore:
@@ -87,12 +87,15 @@ class ModerationStore:
         self._store = store
 
     async def change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> bool:
-        """Hide or show a post, or remove a reply; False if there is none."""
+        """Hide or show a post, or remove a reply. Returns False if there is no such post."""
         moderating = post_moderate(post=PostKeys.of(thread_id, seq), reports=_queue(thread_id), action=action)
         return code_of(await self._store.run(moderating)) == "done"
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> str:
-        """Keep a client's report about a post, once: `kept`, `known`, or `unknown` without such a post to be seen."""
+        """Keep a client's report about a post, once.
+
+        Returns `kept`; `known` if it was kept before or there are MAX_REPORTS; `unknown` if nobody can see such a post.
+        """
         reporting = report_add(
             post=PostKeys.of(thread_id, seq),
             report=keys.report(thread_id, seq),
@@ -107,7 +110,10 @@ class ModerationStore:
         return code_of(await self._store.run(reporting))
 
     async def settle(self, thread_id: str, seq: int, action: Literal["hide", "dismiss"]) -> bool:
-        """Take a post off the queue, hidden or not; False if nobody has reported it."""
+        """Take a post off the queue, and hide it or, if its reports have hidden it, show it again.
+
+        Returns False if nobody has reported the post.
+        """
         settling = report_settle(
             post=PostKeys.of(thread_id, seq),
             report=keys.report(thread_id, seq),
@@ -117,7 +123,7 @@ class ModerationStore:
         return code_of(await self._store.run(settling)) == "settled"
 
     async def waiting(self, limit: int) -> list[StoredReports]:
-        """Posts that the operator has not looked at since they were reported, those reported last first."""
+        """Return posts that the operator has not looked at since they were reported, those reported last first."""
         ends = ("+inf", "-inf", "WITHSCORES", "LIMIT", 0, limit)
         pages = await self._store.run_all(
             [("ZREVRANGEBYSCORE", keys.reports(each), *ends) for each in range(ids.PARTITIONS)]
@@ -129,7 +135,7 @@ class ModerationStore:
         return [_reports(post, int(at), record) for post, (_, at), record in zip(posts, newest, records, strict=True)]
 
     async def reported(self, thread_id: str, seq: int) -> StoredReports | None:
-        """What was reported about one post, looked at or not; None if nothing was."""
+        """Return the reports about one post, whether or not the operator has looked at them; None if there are none."""
         record = await self._store.command("HGETALL", keys.report(thread_id, seq))
         return _reports((thread_id, seq), 0, record) if record else None
 

@@ -1,8 +1,8 @@
-"""Which client posted, offered or listed what: known to the operator for RELAY_PROVENANCE_DAYS, and to nobody else.
+"""Records which client posted, offered or listed what. Only the operator can see it, for RELAY_PROVENANCE_DAYS.
 
-Offers of contracts and entries of agents are noted like posts, in the same records. A worker notes all of it after the
-acknowledgement, from the events of new posts. Records are sorted by the time of the post itself: by it they are found,
-and trimmed when they are too old, whatever becomes of the post.
+Offers of contracts and entries of agents are recorded like posts, in the same sets. A worker makes the records after
+the acknowledgement, from the events of new posts. Records are sorted by the time of the post. They are found by that
+time, and removed by it when they are too old, whether or not the post still exists.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,22 +17,22 @@ from node.store.outbox import Event
 OFFERED = "task.offered"
 LISTED = {"agent.listed", "check.asked"}
 POSTED = {"thread.posted", "reply.posted", OFFERED, *LISTED}
-"""Events of new posts, and of contracts and agents: they name the client only when they tell of something new."""
+"""Events of posts, contracts and agents. Such an event names the client only if it announces something new."""
 
 PAGE_SIZE = 1000
 """Records that are read together."""
 
 
 class Provenance:
-    """Notes and finds who posted what. Every method raises StoreUnavailable."""
+    """Records and finds who posted what. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, days: float) -> None:
-        """`days`: how long records are kept; 0 notes nothing."""
+        """`days`: how long records are kept; 0 = nothing is recorded."""
         self._store = store
         self._days = days
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Note who posted what these events tell of. Idempotent."""
+        """Record who made the posts that these events announce. Idempotent."""
         posted = [event for event in events if event.kind in POSTED and event.fields.get("client")]
         if not self._days or not posted:
             return
@@ -45,7 +45,7 @@ class Provenance:
         await self._store.run_all(changes)
 
     async def of_posts(self, posts: Sequence[tuple[str, int, int]]) -> list[Posted | None]:
-        """Who posted each of these, named by thread or contract, number and time (ms); None where nobody knows."""
+        """Return who made each post, given its thread or contract, number and time (ms); None if there is no record."""
         commands = [
             ("ZRANGEBYSCORE", keys.posters(ids.partition_of_id(thread_id)), at, at) for thread_id, _, at in posts
         ]
@@ -56,7 +56,7 @@ class Provenance:
         return found
 
     async def find(self, is_wanted: Callable[[Posted], bool]) -> list[Posted]:
-        """All records that are wanted, newest first. Looks at every record."""
+        """Return all records for which `is_wanted` is true, newest first. Reads every record."""
         found = [known async for known in self._all() if is_wanted(known)]
         return sorted(found, key=lambda known: known.at, reverse=True)
 
@@ -68,7 +68,7 @@ class Provenance:
 
 
 def _reading(event: Event) -> tuple[str, ...]:
-    """The command that reads when the post of an event was kept, who signed it, and what it is."""
+    """Return the command that reads when the post of an event was stored, who signed it, and its source."""
     if seq := event.fields.get("seq"):
         return "XRANGE", keys.replies(event.entity), f"0-{seq}", f"0-{seq}"
     if event.kind == OFFERED:
@@ -79,13 +79,13 @@ def _reading(event: Event) -> tuple[str, ...]:
 
 
 def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
-    """Time and content of the record of a post; None if the post is gone."""
+    """Return the time and content of the record of a post; None if the post is gone."""
     if seq := event.fields.get("seq"):
         fields = dict(entries_of(reply)).get(f"0-{seq}", {})
         at, signer, source = fields.get(b"at"), fields.get(b"signer"), b"reply"
     elif event.kind in LISTED:
         status, address, proof = cast("list[bytes | None]", reply)
-        # An entry that is posted again is renewed, and has no time of its own.
+        # Posting an entry again renews it. The entry holds no time of that, so the time of the event counts.
         at = status and event.at
         signer, source = address if proof == b"key" else None, AGENT.encode()
     else:

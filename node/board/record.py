@@ -13,11 +13,12 @@ THREAD_FIELDS = (
     *("status", "source", "title", "body", "author", "signature", "created_at", "last_reply_at", "reply_count"),
     *("closed_at", "hidden_replies", "signer"),
 )
-"""The fields read of a thread, in the order in which `thread_of` takes them; not the payload of a relayed one."""
+"""The fields of a thread that are read, in the order in which `thread_of` takes them. The payload of a relayed message
+is not among them."""
 
 
 Values = list[bytes | None]
-"""The values of a thread's THREAD_FIELDS as they were read."""
+"""The values of a thread's THREAD_FIELDS, as read."""
 
 Row = tuple[str, Values]
 """The id of a thread, and its values."""
@@ -44,12 +45,12 @@ class StoredThread(msgspec.Struct, frozen=True):
 
     @property
     def reply_count(self) -> int:
-        """How many replies readers see."""
+        """Number of replies that readers see."""
         return self.last_seq - len(self.hidden_replies)
 
 
 def thread_of(thread_id: str, values: Any) -> StoredThread | None:
-    """The thread with these values of THREAD_FIELDS; None if there is no such thread."""
+    """Return the thread with these values of THREAD_FIELDS; None if there is no such thread."""
     status, source, title, body, author, signature, created_at, last_reply_at, reply_count, *others = values
     closed_at, hidden, signer = others
     if title is None:
@@ -72,18 +73,18 @@ def thread_of(thread_id: str, values: Any) -> StoredThread | None:
 
 
 def hidden_in(value: bytes | None) -> frozenset[int]:
-    """The numbers in a thread's field `hidden_replies`, which is `,3,17,`."""
+    """Return the numbers in a thread's field `hidden_replies`, such as `,3,17,`."""
     return frozenset(map(int, filter(None, value.split(b",")))) if value else frozenset()
 
 
 def has_status(row: Row, status: bytes) -> bool:
-    """Whether there is such a thread, and it has that status."""
+    """Return whether there is such a thread and it has that status."""
     _, (found, _, title, *_) = row
     return found == status and title is not None
 
 
 def reply_of(thread_id: str, entry: str, fields: Mapping[bytes, bytes]) -> Reply:
-    """A reply of the stream, whose entry ids are 0-<seq>."""
+    """Return a reply from its entry in the thread's stream, whose entry ids are 0-<seq>."""
     signature = fields.get(b"signature")
     return Reply(
         id=fields[b"id"].decode(),

@@ -1,4 +1,4 @@
-"""When threads are removed. Posted threads and those made of relayed messages have retention times of their own."""
+"""Removes idle threads. Posted threads and those made from relayed messages have separate retention times."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from node.board.store import BoardStore
 
 
 async def remove_idle(board: BoardStore, source: str, threads: Sequence[str], before: int) -> int:
-    """Remove those of the threads that came from that source and have been idle since `before` (ms); how many.
+    """Remove the threads that came from that source and have been idle since `before` (ms). Returns how many.
 
     Raises StoreUnavailable.
     """

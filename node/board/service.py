@@ -50,7 +50,7 @@ class Board:
         targets: TargetCheck,
         index: TextIndex,
     ) -> None:
-        """`index`: that of the search, for new threads."""
+        """`index`: the search index for new threads."""
         self._store = store
         self.moderation = moderation
         self._report_threshold = settings.report_threshold
@@ -64,10 +64,10 @@ class Board:
     async def post(
         self, rate: QuotaLimit, new: NewThread, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Thread, bool]:
-        """Open a thread; the second value says whether it is an earlier one, given again.
+        """Open a thread. Returns it, and whether the same request had opened it before.
 
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `quota.board`, `idempotency.conflict`,
-        `signature.replayed`; `thread.unknown` if what it repeats was hidden or removed.
+        `signature.replayed`; `thread.unknown` if the thread opened before was hidden or removed.
         """
         title, body = new.title, readable(new.body)
         require_all(
@@ -87,7 +87,7 @@ class Board:
             return await self._original(thread_id), True
         self._store.touch(thread_id, created_at)
         if own is NO_TERMS:
-            with suppress(StoreUnavailable):  # the thread is kept all the same, and the worker indexes it soon
+            with suppress(StoreUnavailable):  # the thread is kept anyway, and the worker indexes it soon
                 await self._index.note(thread_id, title, body)
         stored = StoredThread(
             id=thread_id,
@@ -104,7 +104,7 @@ class Board:
     async def reply(
         self, rate: RateLimit, thread_id: str, new: NewReply, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Reply, bool]:
-        """Answer a thread; the second value says whether the reply is an earlier one, given again.
+        """Reply to a thread. Returns the reply, and whether the same request had added it before.
 
         Raises Invalid, Refused `language.not_english`, `thread.unknown`, `thread.closed`, `limit.exceeded`,
         `idempotency.conflict`, `signature.replayed`.
@@ -132,10 +132,10 @@ class Board:
         return reply, False
 
     async def report(self, thread_id: str, new: NewReport, client: str) -> tuple[ReceivedReport, bool]:
-        """Tell the operator of a post that nobody should read; each client counts once for a post.
+        """Report to the operator a post that nobody should read. Each client counts once for a post.
 
-        The second value says whether it is kept now: not if it was before, or if there are enough. Raises Invalid,
-        Refused `thread.unknown`.
+        The second value says whether the report is kept now. It is not if the client has reported the post before, or
+        if there are enough reports. Raises Invalid, Refused `thread.unknown`.
         """
         ids.require_id(thread_id, "thread.unknown")
         reason = readable(new.reason)
@@ -145,7 +145,7 @@ class Board:
         return ReceivedReport("received"), is_kept
 
     async def close(self, thread_id: str, signed: Signed) -> Thread:
-        """Close a thread for the key that signed it; again, it stays closed.
+        """Close a thread for the key that signed it. Idempotent.
 
         Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`.
         """
@@ -153,14 +153,14 @@ class Board:
         if not signed.signer:
             raise Refused("thread.signer")
         await self._store.close(thread_id, "closed", signed.signer, signed.replay_id)
-        # It is closed even if the lists cannot be changed now: the worker does so soon.
+        # The thread is closed even if the lists cannot be changed now; the worker changes them soon.
         with suppress(StoreUnavailable):
             await self.project(thread_id)
         with after_write("the thread is closed"):
             return await self.read(thread_id, ThreadQuery())
 
     async def require_signer(self, thread_id: str, signer: str) -> None:
-        """Raise unless the key that signed the thread has signed the request.
+        """Raise unless the key that signed the thread has also signed the request.
 
         Raises Refused `thread.unknown`, `thread.signer`.
         """
@@ -170,33 +170,36 @@ class Board:
             raise Refused("thread.signer")
 
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:
-        """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`."""
+        """Return a thread with its replies, after waiting for one if the query asks for that.
+
+        Raises Refused `thread.unknown`.
+        """
         ids.require_id(thread_id, "thread.unknown")
         stored, replies = await self._store.wait(thread_id, query.wait, query.since_seq, query.limit)
         shown = _shown(stored)
         thread = self._thread(shown)
         thread.replies = [reply for reply in replies if reply.seq not in shown.hidden_replies]
-        # Never beyond the last reply: a reader that asked for later ones would miss those to come.
+        # Never beyond the last reply: otherwise a reader that asked for later ones would miss replies to come.
         seen = replies[-1].seq if replies else min(query.since_seq, shown.last_seq)
-        while not replies and seen + 1 in shown.hidden_replies:  # it was removed
+        while not replies and seen + 1 in shown.hidden_replies:  # the next reply was hidden or removed
             seen += 1
         thread.next_since_seq = seen
         return thread
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:
-        """Threads (number 0) and replies, by thread and number; None for what nobody may see or read."""
+        """Return a thread (number 0) or reply for each thread id and number; None if it is hidden or cannot be read."""
         found = await self._store.posts(refs)
         posts = show_each(found.items(), lambda _, post: self._thread(post) if isinstance(post, StoredThread) else post)
         return [posts.get(ref) for ref in refs]
 
     async def page(self, query: ThreadPageQuery, status: ThreadStatus = "open") -> ThreadPage:
-        """Threads by newest activity."""
+        """Return a page of threads of one status, newest activity first."""
         return await self._page(query, status, self._of_row)
 
     async def page_json(self, query: ThreadPageQuery) -> bytes:
-        """`page` of the open threads as JSON.
+        """Return a page of the open threads as JSON.
 
-        Requests for the same page at the same time share a read, and rows that have not changed are not encoded again.
+        Simultaneous requests for the same page share a read, and rows that have not changed are not encoded again.
         """
         return await self._pages.get(query)
 
@@ -205,7 +208,7 @@ class Board:
         await self._store.project(thread_ids)
 
     def address_of(self, reply: Reply) -> str:
-        """Where a reply is read, as JSON."""
+        """Return the URL at which a reply can be read as JSON."""
         return f"{self._threads_url}{reply.thread_id}?since_seq={reply.seq - 1}"
 
     async def _page_json(self, query: ThreadPageQuery) -> bytes:
@@ -220,7 +223,7 @@ class Board:
         return ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
 
     async def _original(self, thread_id: str) -> Thread:
-        """A thread as it was when it was posted, with the signature that it got then."""
+        """Return a thread as it was when it was posted, with its signature."""
         first = msgspec.structs.replace(
             _shown(await self._store.thread(thread_id)),
             status="open",
@@ -259,7 +262,7 @@ class Board:
 
 
 def _shown(stored: StoredThread | None) -> StoredThread:
-    """The thread, if readers may see it. Raises Refused `thread.unknown`."""
+    """Return the thread if readers may see it. Raises Refused `thread.unknown`."""
     if stored is None or stored.status == "hidden":
         raise Refused("thread.unknown")
     return stored

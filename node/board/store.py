@@ -1,4 +1,4 @@
-"""Threads and replies in Redis, and the lists of threads of all partitions: one list for each status."""
+"""Threads and replies in Redis, and the lists of threads: one for each status, across all partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ LISTS: dict[ThreadStatus, Key] = {
 }
 
 LISTED_BY = ("status", "created_at", "last_reply_at")
-"""Fields of a thread that say where it is listed: the status in which list, the times where in that."""
+"""Fields of a thread that decide where it is listed: the status decides the list, the times the position in it."""
 
 REFUSALS = {
     b"unknown": "thread.unknown",
@@ -39,7 +39,7 @@ REFUSALS = {
     b"conflict": "idempotency.conflict",
     b"signature": "signature.replayed",
 }
-"""Codes for what the scripts refuse."""
+"""Codes for the refusals of the scripts."""
 
 Fields = Mapping[str, str | bytes]
 
@@ -60,7 +60,7 @@ def thread_post(
     own: OwnTerms,
     fields: Rest,
 ) -> None:
-    """A new thread of a client, counted and kept once."""
+    """Count and keep a new thread of a client, once."""
 
 
 @step
@@ -78,19 +78,19 @@ def reply_add(
     client: str,
     fields: Rest,
 ) -> None:
-    """One reply of a client, counted and kept once."""
+    """Count and keep a reply of a client, once."""
 
 
 @step
 def thread_close(*, thread: Key, first_use: FirstUse, events: Key, thread_id: str, status: str, signer: str) -> None:
-    """A thread that takes no more replies."""
+    """Close a thread, so that it takes no more replies, or open it again."""
 
 
 @step
 def thread_purge(
     *, thread: Key, replies: Key, callback: Key, due: Key, events: Key, reports: Key, thread_id: str, idle_since: int
 ) -> None:
-    """A thread removed with all that belongs to it."""
+    """Remove a thread with everything that belongs to it."""
 
 
 class BoardStore:
@@ -104,9 +104,9 @@ class BoardStore:
     async def post(
         self, rate: QuotaLimit, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields, own: OwnTerms
     ) -> tuple[str, int, bool]:
-        """Post a thread: its id, when it was created (ms), and whether that was before.
+        """Post a thread. Returns its id, when it was created (ms), and whether the same request had posted it before.
 
-        Its `own` terms are kept with it.
+        `own`: the terms of its text, kept with it.
 
         Raises Refused `limit.exceeded`, `quota.board`, `idempotency.conflict`, `signature.replayed`.
         """
@@ -144,7 +144,8 @@ class BoardStore:
     async def reply(
         self, rate: RateLimit, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
     ) -> tuple[str, int, int, bool]:
-        """Add a reply: its id, its sequence number, when it was created (ms), and whether that was before.
+        """Add a reply. Returns its id, its sequence number, when it was created (ms), and whether the same request had
+        added it before.
 
         Raises Refused `thread.unknown`, `thread.closed`, `limit.exceeded`, `idempotency.conflict`,
         `signature.replayed`.
@@ -179,7 +180,7 @@ class BoardStore:
     async def close(
         self, thread_id: str, status: Literal["closed", "open"] = "closed", signer: str = "", replay_id: str = ""
     ) -> None:
-        """Close a thread as its `signer`; close it or open it again as the operator if that is empty.
+        """Close a thread as its `signer`. If `signer` is empty, close it or open it again as the operator.
 
         Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`.
         """
@@ -200,9 +201,9 @@ class BoardStore:
             raise Refused(REFUSALS[kind])
 
     async def purge(self, thread_ids: Sequence[str], idle_since: int = 0) -> list[str]:
-        """Remove threads with their replies; the ids of those that were.
+        """Remove threads with their replies. Returns the ids of those removed.
 
-        `idle_since`: when (ms) something last happened in them, at the latest; 0: whenever it did.
+        `idle_since`: only threads in which nothing happened after this time (ms) are removed; 0 = all.
         """
         steps = [
             thread_purge(
@@ -222,18 +223,18 @@ class BoardStore:
         return [thread_id for thread_id, reply in zip(thread_ids, replies, strict=True) if code_of(reply) == "purged"]
 
     async def sources(self, thread_ids: Sequence[str]) -> list[str]:
-        """Where each thread comes from: `board` or `relay`; empty if it is unknown."""
+        """Return where each thread comes from: `board` or `relay`; empty if the thread is unknown."""
         found = await self._store.run_all([("HGET", keys.thread(each), "source") for each in thread_ids])
         return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
 
     async def thread(self, thread_id: str) -> StoredThread | None:
-        """A thread without its replies; None if it is unknown."""
+        """Return a thread without its replies; None if it is unknown."""
         return thread_of(thread_id, await self._store.command("HMGET", keys.thread(thread_id), *THREAD_FIELDS))
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
-        """A thread, None if it is unknown, and its replies after `since_seq`, the hidden ones too."""
-        # Replies are read first, so that `reply_count` may be ahead of them and never behind. No script does this: to
-        # turn a hundred replies into Lua tables and back takes Redis five times as long as to read them.
+        """Return a thread, or None if it is unknown, and its replies after `since_seq`, including hidden ones."""
+        # Replies are read first, so that `reply_count` may be ahead of them but never behind. This is not a script,
+        # since turning a hundred replies into Lua tables and back takes Redis five times as long as reading them.
         replies, thread = await self._store.run_all(
             [
                 ("XRANGE", keys.replies(thread_id), f"(0-{since_seq}", "+", "COUNT", limit),
@@ -243,13 +244,15 @@ class BoardStore:
         return thread_of(thread_id, thread), [reply_of(thread_id, *entry) for entry in entries_of(replies)]
 
     async def with_reply(self, thread_id: str, seq: int) -> tuple[StoredThread | None, Reply | None]:
-        """A thread, and its reply with that number, hidden or not; None where there is none."""
+        """Return a thread, and its reply with that number, hidden or not; None for either that does not exist."""
         thread, replies = await self.read(thread_id, max(seq - 1, 0), 1)
         return thread, next((each for each in replies if each.seq == seq), None)
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
-        """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody
-        may see."""
+        """Return a thread (number 0) or reply for each thread id and number; None if it is hidden or does not exist.
+
+        Posts that cannot be read are left out.
+        """
         return await read_each(refs, self._posts)
 
     async def _posts(self, refs: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
@@ -278,7 +281,7 @@ class BoardStore:
     async def wait(
         self, thread_id: str, seconds: float, since_seq: int, limit: int
     ) -> tuple[StoredThread | None, list[Reply]]:
-        """`read`, once there is a reply, or none to come, after `seconds` at most."""
+        """Read as `read` does, once there is a reply or none can come, or after `seconds`."""
         return await wait_for_next(
             self._store.wakeups,
             keys.thread(thread_id),
@@ -295,9 +298,10 @@ class BoardStore:
         )
 
     async def rows(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[Row], int, bool]:
-        """Threads of a status by newest activity as they were read, how many there are, and whether some could not be.
+        """Return rows of threads of a status, newest activity first; how many there are; and whether some are missing
+        because they are out of reach.
 
-        A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
+        A list may lag behind the threads: a thread that has left the status is taken off the list and not counted.
         """
         thread_ids, total = await page_of(self._store, LISTS[status], limit, offset)
         known, lacking = await read_reachable(thread_ids, self._values)
@@ -309,17 +313,17 @@ class BoardStore:
         return threads, total - (len(thread_ids) - len(lacking) - len(threads)), bool(lacking)
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
-        """`rows`, as records, without those that cannot be read."""
+        """Return `rows` as records, without those that cannot be read."""
         rows, total, is_incomplete = await self.rows(status, limit, offset)
         threads = [thread for thread in show_each(rows, thread_of).values() if thread]
         return threads, total - (len(rows) - len(threads)), is_incomplete
 
     async def _values(self, thread_ids: Sequence[str]) -> Sequence[RedisReply | StoreUnavailable]:
-        """The THREAD_FIELDS of threads; where a server is out of reach and others are not, its error as a value."""
+        """Return the THREAD_FIELDS of each thread, or the error of a server that is out of reach if others are not."""
         return await self._store.run_reachable(("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
 
     async def project(self, thread_ids: Sequence[str]) -> None:
-        """Put threads into the list that their status asks for, and no other."""
+        """Put each thread into the list of its status, and into no other."""
         await project(self._store, thread_ids, keys.thread, LISTED_BY, self._put, deciding=1)
 
     async def _put(self, rows: Listing) -> None:
@@ -341,13 +345,13 @@ class BoardStore:
     def touch(self, thread_id: str, active: int) -> None:
         """Move a new or answered thread to the top of the list of open ones, together with those of other requests.
 
-        The answer does not wait for it. A list that this process reads later has it; one that another process reads
-        within milliseconds may not: Redis takes requests of one connection as they come, and those of several in turn.
-        If Redis is out of reach, the worker does it soon.
+        The answer does not wait for this. When this process reads the list later, the list has the change. When
+        another process reads it within milliseconds, it may not: Redis keeps the order of commands of one connection,
+        but not of several. If Redis is out of reach, the worker does the same soon.
         """
         self._touched.add((active, thread_id))
 
 
 def _moved_up(touched: Sequence[tuple[int, str]]) -> list[tuple[Arg, ...]]:
-    """What moves threads up in the list of open ones."""
+    """Return the command that moves threads up in the list of open ones."""
     return [("ZADD", keys.OPEN_THREADS, "GT", *chain.from_iterable(touched))]

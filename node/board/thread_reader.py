@@ -1,4 +1,4 @@
-"""Threads as the search reads them (`CorpusSource`): many at once, and no more of each than it needs."""
+"""Threads as the search reads them (`CorpusSource`): many at once, and only the fields that it needs."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -10,7 +10,7 @@ from node.store.lists import UNREACHABLE, ListedEntities
 
 
 class ThreadReader(ListedEntities):
-    """Reads posts by the numbers that the search gives them: 0 is the thread's own text, replies count from 1.
+    """Reads posts by their numbers in the search: 0 is the thread's own text, replies are numbered from 1.
 
     Every method raises StoreUnavailable.
     """
@@ -19,14 +19,14 @@ class ThreadReader(ListedEntities):
         super().__init__(store, keys.OPEN_THREADS)
 
     async def statuses(self, thread_ids: Sequence[str]) -> list[str]:
-        """`open`, `closed` or `hidden`; empty for a thread that there is not."""
+        """Return `open`, `closed` or `hidden` for each thread; empty if there is no such thread."""
         found = await self._store.run_all([("HGET", keys.thread(each), "status") for each in thread_ids])
         return [status.decode() if status else "" for status in cast("list[bytes | None]", found)]
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
-        """Status of the thread, title and body of each post; empty where there is none.
+        """Return the status of the thread, the title and the body of each post; empty if there is none.
 
-        The status is `unreachable` where the server of a thread cannot be read and others can.
+        The status is `unreachable` if the server of a thread cannot be read but others can.
         """
         thread_ids = list(dict.fromkeys(thread_id for thread_id, _ in refs))
         with_text = {thread_id for thread_id, seq in refs if not seq}
@@ -46,7 +46,7 @@ class ThreadReader(ListedEntities):
         return [_post(seq, threads[thread_id], entries.get((thread_id, seq))) for thread_id, seq in refs]
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
-        """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden."""
+        """Return numbers and bodies of a thread's newest replies, oldest first, without hidden ones."""
         reply, hidden = await self._store.run_all(
             [
                 ("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most),
@@ -60,7 +60,7 @@ class ThreadReader(ListedEntities):
 def _post(
     seq: int, thread: RedisReply | StoreUnavailable, entries: RedisReply | StoreUnavailable
 ) -> tuple[str, str, str]:
-    """Status, title and body of the thread itself (number 0), or of the reply that `entries` holds if there is one."""
+    """Return status, title and body of the thread itself (number 0), or of the reply in `entries`, if there is one."""
     if isinstance(thread, StoreUnavailable) or isinstance(entries, StoreUnavailable):
         return UNREACHABLE, "", ""
     status, hidden, *texts = [value or b"" for value in cast("list[bytes | None]", thread)]

@@ -1,1 +1,1 @@
-"""Ed25519 signatures: those on requests (RFC 9421) and the node's own on webhooks. Knows no server and no store."""
+"""Ed25519 signatures: on requests (RFC 9421) and, by the node itself, on webhooks. Knows no server and no store."""

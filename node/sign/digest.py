@@ -1,6 +1,6 @@
-"""Content-Digest (RFC 9530): reads the field, and compares it with content. Also reads an artifact's `digest_sha256`.
+"""Reads Content-Digest (RFC 9530) and compares it with the content. Also reads an artifact's `digest_sha256`.
 
-Only sha-256 and sha-512 are known; the other registered algorithms are broken or are no hash functions.
+Only sha-256 and sha-512 are known. The other registered algorithms are broken, or are not hash functions.
 """
 
 import hashlib
@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from node.sign.fields import Malformed, dictionary
 
 KNOWN: Mapping[str, int] = {"sha-256": 32, "sha-512": 64}
-"""The known algorithms, with the length of their digests in bytes."""
+"""The known algorithms and the lengths of their digests in bytes."""
 
 _HEX_SHA256 = 64
 
 
 class DigestError(ValueError):
-    """A digest that cannot be accepted; the message says what is wrong with it."""
+    """The digest cannot be accepted. The message says what is wrong with it."""
 
 
 class DigestMismatch(DigestError):
-    """The digest is of other bytes."""
+    """The digest is not that of the content."""
 
 
 def parse(field: str) -> dict[str, bytes]:
-    """The digests by known algorithms in a Content-Digest field.
+    """Return the digests in a Content-Digest field (RFC 9530 §2), by known algorithm.
 
     Raises DigestError if the field is not a dictionary of byte sequences, names an algorithm twice, has a digest of the
-    wrong length, or none by a known algorithm (RFC 9530 §2).
+    wrong length, or has no digest of a known algorithm.
     """
     try:
         members = dictionary("Content-Digest", field.encode("utf-8", "surrogatepass"))
@@ -48,14 +48,14 @@ def parse(field: str) -> dict[str, bytes]:
 
 
 def check(field: str, content: bytes) -> None:
-    """Compare `content` with every digest by a known algorithm. Raises DigestError."""
+    """Compare `content` with every digest of a known algorithm. Raises DigestError."""
     for name, digest in parse(field).items():
         if hashlib.new(name.replace("-", ""), content).digest() != digest:
             raise DigestMismatch(f"the content does not have the {name} digest that Content-Digest states")
 
 
 def read_sha256(text: str) -> bytes:
-    """The 32 bytes of a SHA-256 written as 64 hex digits or in base64, padded or not (DESIGN 8).
+    """Return the 32 bytes of a SHA-256 written as 64 hex digits or in base64, padded or not (DESIGN 8).
 
     Raises DigestError.
     """
@@ -70,6 +70,8 @@ def read_sha256(text: str) -> bytes:
 
 
 def _is_spelling_of(text: str, digest: bytes) -> bool:
-    """Whether `text` spells the digest exactly: the decoders pass over what is no digit, and stray bits."""
+    """Return whether `text` spells the digest exactly. The decoders ignore stray bits and characters that are not
+    digits.
+    """
     padded = b64encode(digest).decode()
     return text.lower() == digest.hex() or text in (padded, padded.rstrip("="))

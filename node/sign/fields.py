@@ -1,6 +1,6 @@
-"""Signature-Input, Signature and Signature-Key as typed values, and the dictionaries that they and Content-Digest are.
+"""Reads Signature-Input, Signature and Signature-Key as typed values, and any field that is a dictionary.
 
-`http_sf` parses structured fields; this module gives its results the types of RFC 9421, bounds their size, and raises
+`http_sf` parses structured fields. This module gives its results the types of RFC 9421, bounds their size, and raises
 `Malformed` for any other shape. What a signature must cover is in `request.py`.
 """
 
@@ -16,11 +16,11 @@ MAX_COMPONENTS = 16  # covered by one signature
 
 Item = tuple[BareItemType, ParamsType]
 Members = dict[str, tuple[BareItemType | list[Item], ParamsType]]
-"""As the parser returns them: also what has no parameters is in a tuple."""
+"""The members of a dictionary as the parser returns them. A value without parameters is in a tuple, too."""
 
 
 class Malformed(ValueError):
-    """A field or component that cannot be read; the message says which, and what is wrong."""
+    """A field or component cannot be read. The message says which one, and what is wrong with it."""
 
 
 class SignatureInput(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class SignatureInput(msgspec.Struct, frozen=True):
     params: ParamsType
 
     def components(self) -> tuple[str, ...]:
-        """The covered names in order.
+        """Return the names of the covered components in order.
 
         Raises Malformed for a name with a parameter: `sf`, `bs`, `key`, `req` and `tr` change what a component means,
         and no request to a node needs them.
@@ -49,18 +49,18 @@ class SignatureInput(msgspec.Struct, frozen=True):
         return tuple(names)
 
     def text(self) -> str:
-        """The value of `@signature-params`: the member as RFC 8941 serialises it."""
+        """Return the value of `@signature-params`: the member as RFC 8941 serialises it."""
         return http_sf.ser([([*self.items], self.params)])
 
     def integer(self, name: str) -> int | None:
-        """An integer parameter, or None. Raises Malformed if it is of another type."""
+        """Return an integer parameter, or None. Raises Malformed if it is of another type."""
         value = self.params.get(name)
         if value is not None and type(value) is not int:  # a bare `;created` is True, which is an int
             raise Malformed(f"the signature parameter {name} is not an integer")
         return value
 
     def string(self, name: str) -> str | None:
-        """A string parameter, or None. Raises Malformed if it is of another type."""
+        """Return a string parameter, or None. Raises Malformed if it is of another type."""
         value = self.params.get(name)
         if value is not None and not isinstance(value, str):
             raise Malformed(f"the signature parameter {name} is not a string")
@@ -74,13 +74,13 @@ class SignatureKey(msgspec.Struct, frozen=True):
     params: ParamsType
 
     def string(self, name: str) -> str:
-        """A string or token parameter; empty if it is missing or of another type."""
+        """Return a string or token parameter; empty if it is missing or of another type."""
         value = self.params.get(name)
         return str(value) if isinstance(value, str | http_sf.Token) else ""
 
 
 def read_inputs(field: str) -> dict[str, SignatureInput]:
-    """Signature-Input by label. Raises Malformed."""
+    """Read Signature-Input, by label. Raises Malformed."""
     inputs: dict[str, SignatureInput] = {}
     for label, (value, params) in _members("Signature-Input", field).items():
         if not isinstance(value, list):
@@ -90,7 +90,7 @@ def read_inputs(field: str) -> dict[str, SignatureInput]:
 
 
 def read_signatures(field: str) -> dict[str, bytes]:
-    """Signature by label. Raises Malformed."""
+    """Read Signature, by label. Raises Malformed."""
     signatures: dict[str, bytes] = {}
     for label, (value, _) in _members("Signature", field).items():
         if not isinstance(value, bytes):
@@ -100,7 +100,7 @@ def read_signatures(field: str) -> dict[str, bytes]:
 
 
 def read_keys(field: str) -> dict[str, SignatureKey]:
-    """Signature-Key by label. Raises Malformed."""
+    """Read Signature-Key, by label. Raises Malformed."""
     keys: dict[str, SignatureKey] = {}
     for label, (value, params) in _members("Signature-Key", field).items():
         if not isinstance(value, http_sf.Token):
@@ -117,7 +117,7 @@ def _members(name: str, field: str) -> Members:
 
 
 def dictionary(name: str, field: bytes) -> Members:
-    """The members of a field that is a dictionary, each with its parameters. Raises Malformed."""
+    """Return the members of a dictionary field, each with its parameters. Raises Malformed."""
 
     def refuse_duplicate(key: str, where: str) -> NoReturn:
         raise Malformed(f"{name} has the {where} {key} twice")

@@ -16,7 +16,7 @@ from node.common import base64url
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 DID_PREFIX = "did:key:z6Mk"
-"""The beginning of the did:key of every ed25519 key: the multicodec prefix in base58, whatever the key is."""
+"""The beginning of the did:key of every ed25519 key: in base58, the multicodec prefix is the same for all of them."""
 
 _MULTICODEC_ED25519 = b"\xed\x01"
 _MULTIBASE_MAX = 64  # characters; an ed25519 key takes 48
@@ -24,11 +24,11 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 class KeyInvalid(ValueError):
-    """A text that is not an ed25519 public key in the required form; the message says why."""
+    """The text is not an ed25519 public key in the required form. The message says why."""
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """32 bytes; whether they are a point on the curve is checked by `verifies` only."""
+    """An ed25519 public key: 32 bytes. Only `verifies` checks whether they are a point on the curve."""
 
     raw: bytes
 
@@ -77,9 +77,9 @@ class PublicKey(msgspec.Struct, frozen=True):
         return "whpk_" + b64encode(self.raw).decode()
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
-        """Whether this key made `signature`.
+        """Return whether this key made `signature` over `message`.
 
-        libsodium refuses points of small order. OpenSSL accepts the identity point as a key, for which one signature
+        libsodium refuses points of small order as keys. OpenSSL accepts the identity point, for which one signature
         verifies with every message.
         """
         if len(signature) != SIGNATURE_BYTES:
@@ -100,7 +100,7 @@ def _base58_encode(data: bytes) -> str:
 
 
 def _base58_decode(text: str) -> bytes:
-    """The bytes of a base58 text without its leading zero bytes; empty if it is not base58."""
+    """Return the bytes of a base58 text, without leading zero bytes; empty if it is not base58."""
     number = 0
     for character in text:
         digit = _BASE58.find(character)

@@ -19,7 +19,7 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def generate(cls) -> "NodeKey":
-        """A new key, from a random seed."""
+        """Make a new key from a random seed."""
         return cls._of(SigningKey.generate())
 
     @classmethod
@@ -39,24 +39,24 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @property
     def secret(self) -> str:
-        """The text that `parse` reads, for the file in which the key is stored."""
+        """The text that `parse` reads, as the file with the key holds it."""
         return SECRET_PREFIX + b64encode(bytes(self._signing)).decode()
 
     def __repr__(self) -> str:
         return f"NodeKey({self.public.whpk})"
 
     def sign(self, message: bytes) -> bytes:
-        """The 64 bytes of the signature."""
+        """Return the signature of a message, 64 bytes."""
         return self._signing.sign(message).signature
 
     def sign_webhook(self, message_id: str, timestamp: int, body: bytes) -> str:
-        """The value of webhook-signature for one delivery attempt; `timestamp` in seconds since 1970."""
+        """Return the value of `webhook-signature` for one delivery attempt. `timestamp`: seconds since 1970."""
         signed = f"{message_id}.{timestamp}.".encode() + body
         return "v1a," + b64encode(self.sign(signed)).decode()
 
 
 def webhook_key(settings: Settings) -> NodeKey:
-    """The key in the settings. Raises ConfigError."""
+    """Return the key in the settings. Raises ConfigError."""
     try:
         return NodeKey.parse(settings.signing_key)
     except ValueError as error:

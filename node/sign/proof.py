@@ -1,11 +1,12 @@
-"""What a stored post keeps of its signature, so that anybody can verify it without trusting the node.
+"""Proofs: what a stored post keeps of its signature, so that anybody can verify it without trusting the node.
 
 A signature covers the body by its digest, so a proof also keeps the signed body, byte for byte. Verifying a proof means
 rebuilding the signature base, checking signature and digest, and comparing the fields of the body with the record.
 
 Proofs are public, and a body may hold a `callback_url` or an idempotency key. So the body is kept only if the record
-shows all of its fields; a proof without body shows who signed a request, but not what. The value of a header that may
-be a secret is not kept either, and neither is a signature over one: with that, a value could be guessed and tried.
+shows all of its fields; a proof without a body shows who signed a request, but not its contents. The value of a header
+that may be a secret is not kept either, nor is a signature that covers one: it would let anybody test guesses of the
+value.
 """
 
 import json
@@ -25,8 +26,9 @@ from node.sign.signature_base import DERIVED, signature_base
 MAX_SIGNED_BODY = 64 * 1024  # bytes; longer bodies are not kept
 
 MAX_COVERED = 2048
-"""Characters of the values that a signature covers and of its parameters. Of more, nothing is kept: a client is charged
-for a post's body only, and with 25 kB of covered headers a reply took seven times as much memory."""
+"""Most characters of the values that a signature covers and of its parameters together. Beyond this, only the key is
+kept: a client is charged for a post's body only, and with 25 kB of covered headers a reply took seven times as much
+memory."""
 
 PUBLIC_COMPONENTS = DERIVED | {
     "accept",
@@ -50,21 +52,21 @@ class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     """`x` of the ed25519 key, base64url."""
     signature: str
-    """base64; empty if it covers a component that is not public, or too much: then only the node could verify it."""
+    """base64; empty if it covers a component that is not public, or too much. Then only the node could verify it."""
     components: tuple[tuple[str, str], ...]
-    """Name and value of each covered component that is public, in the order they were signed."""
+    """Name and value of each covered component that is public, in the order in which they were signed."""
     params: str
     """The value of `@signature-params`."""
     signed_body: str | None = None
-    """The request's body, exactly; the content-digest component is its digest."""
+    """The exact body of the request; the component content-digest is its digest."""
 
 
 class ProofInvalid(ValueError):
-    """A proof that proves nothing, or not the record that it is shown with; the message says why."""
+    """The proof proves nothing, or not the record that it is shown with. The message says why."""
 
 
 class SignatureWithheld(ProofInvalid):
-    """A proof without its signature: nobody but the node that shows it knows whether there was one."""
+    """The proof lacks its signature: only the node that shows the proof knows whether there was one."""
 
 
 class Proven(msgspec.Struct, frozen=True):
@@ -76,11 +78,11 @@ class Proven(msgspec.Struct, frozen=True):
     target: str
     """Where the signer sent the request: URI, or authority and path."""
     content: Mapping[str, object] | None
-    """The fields of the signed body; None if the proof does not carry it."""
+    """The fields of the signed body; None if the proof does not have the body."""
 
 
 def proof_of(verified: Verified, body: bytes, shown: Collection[str]) -> Proof:
-    """The proof to store with a post; `shown` names the request fields that its record shows."""
+    """Return the proof to store with a post. `shown` names the request fields that the post's record shows."""
     if len(verified.params) + sum(len(value) for _, value in verified.components) > MAX_COVERED:
         return Proof(verified.key.x, "", (), "")
     components = tuple(each for each in verified.components if each[0] in PUBLIC_COMPONENTS)
@@ -90,9 +92,9 @@ def proof_of(verified: Verified, body: bytes, shown: Collection[str]) -> Proof:
 
 
 def rebuild_base(proof: Proof) -> bytes:
-    """The bytes that were signed (RFC 9421 §2.5).
+    """Return the bytes that were signed (RFC 9421 §2.5).
 
-    Raises ProofInvalid if the components are not the ones that the parameters list.
+    Raises ProofInvalid if the components are not those that the parameters list.
     """
     covered = _covered(proof)
     try:
@@ -105,9 +107,9 @@ def rebuild_base(proof: Proof) -> bytes:
 
 
 def verify_proof(proof: Proof) -> Proven:
-    """Check a proof. Whether a record shows what was signed (`Proven.content`) is for the caller to compare.
+    """Check a proof. The caller then compares the record with what was signed (`Proven.content`).
 
-    Raises ProofInvalid, of which SignatureWithheld says that there is nothing to check.
+    Raises ProofInvalid; SignatureWithheld if there is no signature to check.
     """
     if not proof.signature:
         raise SignatureWithheld(
@@ -161,7 +163,7 @@ def _publishable(body: bytes, shown: Collection[str]) -> str | None:
 
 
 def _fields(text: str) -> dict[str, object] | None:
-    """A JSON object; None for another value, or if a field is repeated: parsers differ in which one they keep."""
+    """Parse a JSON object; None for another value, or if a field is repeated: parsers differ in which one they keep."""
     try:
         content: object = json.loads(text, object_pairs_hook=without_repetition)
     except (ValueError, RecursionError):

@@ -1,11 +1,11 @@
 """Verifies the signature of a request.
 
 The profile (DESIGN 8, "Signatures") is RFC 9421 with ed25519 only. The key is in the request, either as
-`Signature-Key: <label>=hwk;…` or as a did:key in `keyid`, and RFC 9530's Content-Digest covers the body. A signature
-that is meant for this node and wrong is an error; the request never counts as unsigned.
+`Signature-Key: <label>=hwk;…` or as a did:key in `keyid`, and RFC 9530's Content-Digest covers the body. A wrong
+signature that is meant for this node is an error: such a request never counts as unsigned.
 
-This module has neither clock nor store. Whoever stores what was signed makes sure that a signature is used only once,
-by its `Verified.replay_id`.
+This module has neither clock nor store. Whoever stores the signed post records its `Verified.replay_id`, so that a
+signature is used only once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from node.sign.signature_base import SignedMessage, signature_base
 T = TypeVar("T")
 
 Components = tuple[tuple[str, str], ...]
-"""Names and values of what a signature covers, in the order they were signed."""
+"""Names and values of the components that a signature covers, in the order in which they were signed."""
 
 ErrorCode = Literal["invalid_signature", "invalid_input", "invalid_key", "unsupported_algorithm"]
 
@@ -48,14 +48,14 @@ class Verified(msgspec.Struct, frozen=True):
     params: str
     """The value of `@signature-params`."""
     replay_id: str
-    """The same for every request with this signature, or with another one of the same key and nonce."""
+    """The same for every request with this signature, or with another signature of the same key and nonce."""
 
 
 class InvalidSignature(Exception):
     """A signature that is meant for this node and does not verify."""
 
     def __init__(self, error: ErrorCode, message: str, required: tuple[str, ...] = ()) -> None:
-        """`message` tells the client what to correct; `required` lists the components that have to be covered."""
+        """`message` tells the client what to correct. `required` lists the components that must be covered."""
         super().__init__(message)
         self.error: ErrorCode = error
         self.message = message
@@ -81,7 +81,7 @@ class _Candidate(msgspec.Struct, frozen=True):
 
 
 def verify(message: SignedMessage, body: bytes, now: float) -> Verified | None:
-    """The verified signature of a request; None if it has no signature that is meant for this node.
+    """Return the verified signature of a request; None if it has no signature that is meant for this node.
 
     `now` is in seconds since 1970. If several signatures are meant for this node, all must verify, and the first is
     returned. Raises InvalidSignature.
@@ -100,7 +100,7 @@ def verify(message: SignedMessage, body: bytes, now: float) -> Verified | None:
 
 
 def _candidates(message: SignedMessage) -> list[_Candidate]:
-    """The signatures that are meant for this node: their tag is its own or absent, and their key is in the request."""
+    """Return the signatures meant for this node: their tag is its own or absent, and their key is in the request."""
     given = read_inputs(message.field("signature-input") or "")
     inputs = {label: sent for label, sent in given.items() if sent.string("tag") in (None, TAG)}
     keys = _read(read_keys, message, "signature-key", "invalid_key") if inputs else {}
@@ -113,7 +113,7 @@ def _candidates(message: SignedMessage) -> list[_Candidate]:
 
 
 def _candidate(label: str, sent: SignatureInput, conveyed: SignatureKey | None) -> _Candidate | None:
-    """The candidate of one label; None if its key is not in the request, but would have to be fetched."""
+    """Return the candidate of one label; None if its key is not in the request and would have to be fetched."""
     keyid = sent.params.get("keyid")
     try:
         if conveyed is not None and conveyed.scheme == "hwk":
@@ -153,9 +153,10 @@ def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candi
 
 
 def _with_either_target(components: Components) -> Iterator[Components]:
-    """The components of a request without a query, with its target as it is and with a `?` at the end.
+    """Yield the components of a request without a query: with its target as it is, then with a `?` at the end.
 
-    Servers do not tell an empty query from none. A client whose URL ends in `?` signs that (RFC 9421 §2.2.2, §2.2.5).
+    A server cannot tell an empty query from none, but a client whose URL ends in `?` signs the `?` (RFC 9421 §2.2.2,
+    §2.2.5).
     """
     yield components
     other = tuple((name, f"{value}?" if name in TARGETS else value) for name, value in components)
@@ -190,7 +191,7 @@ def _check_times(sent: SignatureInput, now: float) -> None:
 
 
 def _check_strings(sent: SignatureInput) -> str | None:
-    """Check the parameters that are strings; returns the nonce."""
+    """Check the parameters that are strings. Returns the nonce."""
     sent.string("keyid")
     if sent.string("alg") not in (None, ALGORITHM):
         raise InvalidSignature("unsupported_algorithm", f"sign with {ALGORITHM}")
@@ -201,7 +202,7 @@ def _check_strings(sent: SignatureInput) -> str | None:
 
 
 def _check_host(message: SignedMessage) -> None:
-    """Refuse a signature that was made for another node: whoever received it there could send it here."""
+    """Refuse a signature that was made for another node, since its receiver there could send it here."""
     host = message.host()
     if host is None:
         raise Malformed("the request has not exactly one Host")

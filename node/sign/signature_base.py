@@ -19,7 +19,7 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class PublicAddress(msgspec.Struct, frozen=True):
-    """The public address of the node, for which clients sign."""
+    """The public address of the node, which clients sign."""
 
     scheme: str
     authority: str
@@ -40,13 +40,13 @@ class SignedMessage(msgspec.Struct, frozen=True):
     method: str
     address: PublicAddress
     path: str
-    """As sent (`raw_path`), with its percent-encoding, but without the prefix, which the proxy has taken off."""
+    """As sent (`raw_path`), with its percent-encoding, but without the prefix, which the proxy has removed."""
     query: str
     """As sent (`query_string`)."""
     headers: Sequence[tuple[bytes, bytes]]
 
     def component(self, name: str) -> str:
-        """The value of a component without parameters (RFC 9421 §2.1, §2.2). Raises Malformed."""
+        """Return the value of a component without parameters (RFC 9421 §2.1, §2.2). Raises Malformed."""
         value = self._derived(name) if name in DERIVED else self.field(name)
         if value is None:
             raise Malformed(f"the signature covers {name}, which the request does not have")
@@ -55,13 +55,13 @@ class SignedMessage(msgspec.Struct, frozen=True):
         return value
 
     def field(self, name: str) -> str | None:
-        """All lines of a field, trimmed and joined in order; None if there are none."""
+        """Return all lines of a field, trimmed and joined in order; None if there are none."""
         wanted = name.encode("latin-1", "replace")
         lines = [value.strip(b" \t").decode("latin-1") for key, value in self.headers if key == wanted]
         return ", ".join(lines) if lines else None
 
     def host(self) -> str | None:
-        """The Host of the request, normalised; None if it is missing, empty or repeated."""
+        """Return the Host of the request, normalised; None if it is missing, empty or repeated."""
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) != 1 or not hosts[0].strip():
             return None
@@ -88,12 +88,12 @@ class SignedMessage(msgspec.Struct, frozen=True):
 
 
 def normal_authority(authority: str, scheme: str) -> str:
-    """Lower case, without the scheme's default port (RFC 9421 §2.2.3)."""
+    """Return an authority in lower case, without the scheme's default port (RFC 9421 §2.2.3)."""
     return authority.lower().removesuffix(_DEFAULT_PORTS.get(scheme, "\0"))
 
 
 def signature_base(components: Iterable[tuple[str, str]], params: str) -> bytes:
-    """The bytes that are signed (RFC 9421 §2.5).
+    """Return the bytes that are signed (RFC 9421 §2.5).
 
     Raises Malformed for a name or value that could be read as another line: a stored proof may come from anywhere.
     """

@@ -1,6 +1,6 @@
-"""/api/v1/tasks for readers of work contracts (SPEC 4.3); `node.a2a.tasks_api` shows A2A clients the same paths.
+"""/api/v1/tasks for clients of work contracts (SPEC 4.3). `node.a2a.tasks_api` serves A2A clients on the same paths.
 
-How workers find a contract, other than in a list, is in `offers/api.py`.
+Search and claim-next, by which workers find a contract, are in `offers/api.py`.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -60,15 +60,15 @@ REPEATED_CLAIM = (
 )
 
 NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
-"""Refusals of a claim that count against the larger limit `lost_claim` instead: others were faster, so the worker goes
-on looking."""
+"""Refusals of a claim that count against the larger limit `lost_claim` instead of `claim`: another worker was faster,
+so this one goes on looking."""
 
 HOLDING = ("task.unknown", "task.token", "task.state")
 SIGNED = ("signature.invalid", "signature.replayed")
 MOVING = ("task.unknown", "task.actor", "task.token", "task.proof", "task.state", "task.result")
 OFFERING = ("language.not_english", "artifact.unusable", DEADLINE, "task.schema_dear", "quota.task")
 REPEATING = (CONFLICT, SHORT, "task.unknown")
-"""Refusals of an offer with a key that was used before: the contract that it offered then may be removed."""
+"""Refusals of an offer whose Idempotency-Key was used before. `task.unknown`: the contract offered then was removed."""
 PUBLISHING = ("task.unknown", "task.publisher", "task.state", *SIGNED)
 
 
@@ -198,8 +198,8 @@ class TasksApi:
         limit="result",
     )
     async def complete(self, request: Request) -> Response:
-        """A refused result counts against a limit: the claim stands, and checking a large one takes some 10 ms each
-        time.
+        """Complete a contract. A refused result counts against the limit, too: the claim stands, so the worker may try
+        again, and checking a large result takes some 10 ms each time.
         """
         async with self._limiter.permit(request, "result") as permit:
             completion = await read_json(request, Completion)
@@ -261,10 +261,10 @@ class TasksApi:
         limit="claim",
     )
     async def reject(self, request: Request) -> Response:
-        """Send a submitted result back, with the reason; the same claim_token submits again.
+        """Send a submitted result back with a reason. The worker submits again with the same claim_token.
 
-        Repeated with its Idempotency-Key, it rejects no later result. It counts as a claim: otherwise a contract could
-        be submitted and rejected without end, and everybody be notified.
+        A request repeated with its Idempotency-Key does not reject a later result. A rejection counts as a claim:
+        otherwise a contract could be submitted and rejected endlessly, and everybody would be notified each time.
         """
         async with self._limiter.permit(request, "claim") as permit:
             rejection = await read_json(request, Rejection)
@@ -280,7 +280,7 @@ class TasksApi:
         keeps="step",
     )
     async def retry(self, request: Request) -> Response:
-        """Give one more attempt; repeated with its Idempotency-Key, it gives no second one."""
+        """Give one more attempt. A request repeated with its Idempotency-Key does not give another one."""
         return await self._once(request, "retry", self._tasks.retry, await read_optional_json(request, Cancellation))
 
     @Operation(
@@ -291,18 +291,18 @@ class TasksApi:
         errors=PUBLISHING,
     )
     async def cancel(self, request: Request) -> Response:
-        """Cancel a contract; a request signed with the key of the offer needs no body."""
+        """Cancel a contract. A request signed with the key of the offer needs no body."""
         return await self._as_publisher(request, self._tasks.cancel)
 
     async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
-        """Run a step of the holder of a claim. It is counted, because it could otherwise be repeated without end."""
+        """Run a step of the holder of a claim. It is counted, because otherwise it could be repeated endlessly."""
         async with self._limiter.permit(request, "lease") as permit:
             holding = await read_json(request, Holding)
             await permit.count()
             return json_response(await act(request.params["id"], holding))
 
     async def _once(self, request: Request, what: str, act: RepeatableStep[T], said: T) -> Response:
-        """Run a step that is taken once for each Idempotency-Key; `act` says whether it was before."""
+        """Run a step that takes effect once for each Idempotency-Key. `act` also says whether it already has."""
         signed = await self._signatures.of(request, ())
         if isinstance(said, Cancellation):
             said.publisher_token = _publisher_token(request, said, signed)
@@ -318,13 +318,13 @@ class TasksApi:
     async def _as_publisher(
         self, request: Request, act: Callable[[str, Cancellation, Signed], Awaitable[Task]]
     ) -> Response:
-        """Run a step of the publisher that may be repeated as it is."""
+        """Run a step of the publisher that is idempotent without an Idempotency-Key."""
         proof, signed = await read_optional_json(request, Cancellation), await self._signatures.of(request, ())
         proof.publisher_token = _publisher_token(request, proof, signed)
         return json_response(await act(request.params["id"], proof, signed))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.3; those that SPEC does not name are in DESIGN 8."""
+        """Return the routes of SPEC 4.3, and those of DESIGN 8 that SPEC does not name."""
         return routes_of(
             "tasks",
             ("GET", "/api/v1/tasks", self.list_tasks),
@@ -344,13 +344,13 @@ class TasksApi:
 
 
 def _publisher_token(request: Request, proof: Cancellation, signed: Signed) -> str | None:
-    """The token in the body; else, if the request is not signed, that of `Authorization: Bearer` (NETWORK 4)."""
+    """Return the token in the body; without one, if the request is not signed, the bearer token (NETWORK 4)."""
     return proof.publisher_token if proof.publisher_token is not None or signed.signer else bearer_of(request)
 
 
 @contextmanager
 def named_in_body(key: str | None) -> Generator[None]:
-    """Say where in the body the refused field is: the Idempotency-Key, if it was given there, or the deadline."""
+    """Add to a refusal where in the body the refused field is: the Idempotency-Key, if given there, or the deadline."""
     try:
         yield
     except Refused as refused:

@@ -1,14 +1,14 @@
-"""A contract that is over, in one compressed string: what its hash held, byte for byte.
+"""Compacted contracts: one compressed string with everything that the hash of a contract held, byte for byte.
 
 The string is one byte that names the format, then a MessagePack list: the fields of `FIELDS` in that order, and a map
-of all others if there are any. In format 1 the list is deflated with a dictionary of what most contracts have in
-common; in format 0, for contracts that deflating would make longer, it is not. Order and dictionary belong to the
-format: a change of either takes a new number, and the old number must stay readable.
+of all other fields if there are any. In format 1 the list is deflated with a dictionary of texts that most contracts
+share. In format 0, for contracts that deflating would make longer, it is not deflated. The order of the fields and the
+dictionary belong to the format: a change of either requires a new number, and the old number must stay readable.
 
-A reader of a contract's status should not have to fetch a result of a megabyte. So a string of format 1 may be followed
-by its head: the contract without its result, once more, as a string of its own; then the length of that string (4
-bytes; 0 = the contract is small enough to do without) and a mark. A reader fetches the end of a string first. Inflating
-stops where the deflated list ends, so versions that know nothing of heads read such strings as well.
+Reading a contract's status should not require fetching a result of a megabyte. So a string of format 1 may be followed
+by a head: a copy of the contract without its result, as a string of its own; then the length of that copy (4 bytes; 0 =
+the contract is small enough to need none), and a mark. A reader fetches the end of a string first. Inflating stops
+where the deflated list ends, so versions that do not know heads can read such strings, too.
 """
 
 import zlib
@@ -54,14 +54,13 @@ RESULT = b"result_payload"
 """The field that may hold a megabyte."""
 
 NEAR = 4096
-"""Bytes fetched first, from the end of a string; also the size from which on a result is worth a head."""
+"""Bytes fetched first, from the end of a string; also the size in bytes from which on a result is worth a head."""
 
 LEVEL = 6
-"""How thoroughly is deflated. The most thorough level (9) saves 1 % of a megabyte of numbers, and takes three times as
-long."""
+"""Compression level of deflate. Level 9 would save 1 % of a megabyte of numbers and take three times as long."""
 
 _MARK = b"\xffhead\xff\xfe\xff"
-"""The end of a string that says how long its head is. It is no UTF-8, so no undeflated contract ends with it."""
+"""End of a string that states the length of its head. It is not valid UTF-8, so no undeflated contract ends with it."""
 
 _ENDING = 4 + len(_MARK)
 
@@ -74,7 +73,7 @@ _MEMBERS = msgspec.msgpack.Decoder(list[object])
 
 
 def pack(fields: Mapping[bytes, bytes]) -> bytes:
-    """The string of a contract."""
+    """Return the string of a contract."""
     plain = _plain(fields)
     deflated = _deflated(plain)
     shorter = min(plain, deflated, key=len)
@@ -84,26 +83,26 @@ def pack(fields: Mapping[bytes, bytes]) -> bytes:
 
 
 def with_head(packed: bytes) -> bytes | None:
-    """The string of an older version with its head added; None if it has one or needs none."""
+    """Return a string of an older version with a head added; None if it has one or needs none."""
     if packed.endswith(_MARK) or not _is_large(fields := unpack(packed)):
         return None
     return _with_head(packed if packed[:1] == DEFLATED else _deflated(packed, level=0), fields)
 
 
 def head_size(end: bytes) -> int | None:
-    """How many bytes at the end of a string its head takes, judged by its last NEAR bytes; None if it has none."""
+    """Return how many bytes the head takes at the end of a string, given its last NEAR bytes; None if it has none."""
     if not end.endswith(_MARK):
         return None
     return _length(end) + _ENDING if _length(end) else None
 
 
 def unpack_head(end: bytes) -> dict[bytes, bytes]:
-    """The fields of a contract without its result, from the last `head_size` bytes of its string, or more."""
+    """Return the fields of a contract without its result, given the last `head_size` bytes of its string, or more."""
     return unpack(end[-_ENDING - _length(end) : -_ENDING])
 
 
 def unpack(packed: bytes) -> dict[bytes, bytes]:
-    """The fields of a contract. Raises ValueError for a format that this version does not know."""
+    """Return the fields of a contract. Raises ValueError for a format that this version does not know."""
     match packed[:1]:
         case b"\x00":
             content = packed[1:]
@@ -143,13 +142,13 @@ def _with_head(deflated: bytes, fields: Mapping[bytes, bytes]) -> bytes:
 
 
 def _length(end: bytes) -> int:
-    """The length that the end of a string gives for its head."""
+    """Return the length that the end of a string states for its head."""
     return int.from_bytes(end[-_ENDING : -len(_MARK)], "big")
 
 
 def _number(value: bytes) -> bytes | int:
-    """An integer, if `_bytes` makes the same bytes of it again."""
-    if not value.isdigit() or len(value) > _LONGEST_INTEGER:  # Python reads no number of thousands of digits
+    """Return the value as an integer if `_bytes` restores the same bytes from it, otherwise as it is."""
+    if not value.isdigit() or len(value) > _LONGEST_INTEGER:  # Python refuses to read a number of thousands of digits
         return value
     number = int(value)
     return number if number < _INTEGERS_END and b"%d" % number == value else value

@@ -1,4 +1,4 @@
-"""The fields of contracts in the documents' examples that depend on the status."""
+"""Fields of the example contracts in the API documents that depend on the contract's status."""
 
 from msgspec import UNSET
 from msgspec.structs import fields
@@ -18,7 +18,7 @@ OFFER = {
     "description": "One page of plain English, with three figures.",
     "lease_seconds": 900,
 }
-"""A request, of which OFFERED is the answer."""
+"""A request; OFFERED is the answer to it."""
 
 OFFERED = {**_FREE, "attempt": 0}
 CANCELED = {**OFFERED, "status": "canceled"}

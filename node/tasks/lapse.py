@@ -1,8 +1,8 @@
-"""What time alone changes about a contract, before any step has recorded it.
+"""Changes of a contract by time alone, before any step has recorded them.
 
-A lease that has ended voids its claim, a pause that is over opens the offer, a review that nobody made accepts the
-result, and after its deadline a contract is over. Readers see a contract as `lua/lib/lapse.lua` would leave it at the
-time of reading: this module is that fragment, and `lua/lib/end_attempt.lua`, once more in Python.
+The end of a lease voids the claim, the end of a pause opens the offer, the end of the review period accepts the result,
+and the deadline ends a contract that has no result. Readers see a contract as `lua/lib/lapse.lua` would leave it at the
+time of reading: this module does in Python what that fragment and `lua/lib/end_attempt.lua` do.
 """
 
 import math
@@ -16,9 +16,9 @@ Fields = dict[bytes, bytes]
 
 AT_WORK = (b"claimed", b"in_progress")
 BEFORE_A_RESULT = (b"offered", *AT_WORK)
-"""The statuses that a deadline ends."""
+"""Statuses in which a contract expires at its deadline."""
 ATTEMPTS_KEPT = 10
-"""How many of the last attempts a record shows."""
+"""How many of the last ended attempts a record shows."""
 
 JUDGED = (
     b"kind",
@@ -35,15 +35,15 @@ JUDGED = (
     b"max_attempts",
     b"failures",
 )
-"""Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest. It
-then knows no attempt but the last."""
+"""Fields that decide which status a contract has at a given time. A reader that needs only the status reads no others;
+of the ended attempts, `at_time` then gives it only the one that has just lapsed."""
 
 MAX_PAUSE_MS = DAY_MS
-"""Longest pause before another attempt, however often it has doubled: a day."""
+"""Longest pause before another attempt, in milliseconds, however often it has doubled: a day."""
 
 
 def at_time(fields: Fields, now: int) -> Fields:
-    """The fields of a contract as they are at the time `now` (ms)."""
+    """Return the fields of a contract as of the time `now` (ms)."""
     ends, opens = number(fields.get(b"lease_expires_at")), number(fields.get(b"retry_at"))
     review, deadline = number(fields.get(b"review_ends_at")), number(fields.get(b"deadline"))
     if all(time is None or time > now for time in (ends, opens, review, deadline)):
@@ -64,7 +64,7 @@ def at_time(fields: Fields, now: int) -> Fields:
 
 
 def next_change(fields: Fields) -> float:
-    """When a contract, as `at_time` gives it, changes by itself next (ms); infinite if it never does."""
+    """Return when a contract, as `at_time` gives it, next changes by time alone (ms); infinite if it never does."""
     names = [b"lease_expires_at", b"retry_at", b"review_ends_at"]
     if fields.get(b"status") in BEFORE_A_RESULT:
         names.append(b"deadline")
@@ -72,7 +72,7 @@ def next_change(fields: Fields) -> float:
 
 
 def _lapsed(fields: Fields, at: int) -> Fields:
-    """The fields after the end of the lease."""
+    """Return the fields after the lease has ended at the time `at` (ms)."""
     if b"max_attempts" not in fields:
         return _reoffered(fields, at)
     failures = int(fields.get(b"failures", b"0")) + 1
@@ -82,7 +82,7 @@ def _lapsed(fields: Fields, at: int) -> Fields:
         return _finished(_without(ended, b"claim"), b"failed", at)
     offered = _reoffered(ended, at)
     if b"retry_ms" in fields:
-        # From the claim's own digits, not at random, so that every reader finds the same time.
+        # Jitter from the digits of the claim instead of a random number, so that every reader finds the same time.
         share = 0.8 + 0.4 * int(fields[b"claim"][:4], 16) / 65535
         pause = min(int(fields[b"retry_ms"]) * 2.0 ** (failures - 1), MAX_PAUSE_MS)
         offered[b"retry_at"] = b"%d" % (at + math.floor(pause * share))

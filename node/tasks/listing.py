@@ -1,4 +1,4 @@
-"""Pages of contracts as readers get them: as records, or as JSON whose rows are used again until they change."""
+"""Pages of contracts for readers: as records, or as JSON whose encoded rows are reused until they change."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,14 +20,14 @@ from node.tasks.view import StoredTask, task_of
 
 
 def _uncounted(size: int) -> None:
-    """The `add_cost` of a read that is charged to nobody, because many share it or nobody asked for it."""
+    """Charge nobody: the `add_cost` of a read that many requests share, or that no API request asked for."""
 
 
 class TaskListing:
     """Answers GET /api/v1/tasks."""
 
     def __init__(self, feed: OfferFeed, store: TaskStore, base: str) -> None:
-        """`base`: the address of a contract, without its id."""
+        """`base`: URL of a contract, without its id."""
         self._feed = feed
         self._offered = OfferList(feed, store)
         self._store = store
@@ -36,12 +36,13 @@ class TaskListing:
         self._shared = SharedReads(self._page_json)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
-        """Contracts of one status, newest first, without their results. Raises Invalid, StoreUnavailable."""
+        """Return a page of contracts of one status, without their results. Raises Invalid, StoreUnavailable."""
         return await self._page(query, self.record)
 
     async def page_json(self, query: TaskPageQuery, add_cost: AddCost) -> bytes:
-        """`page` as JSON. Requests for the same page at the same time share one read, unless they wait; of one
-        that waits, `add_cost` is told what it costs beside its answer.
+        """Return `page` as JSON. Simultaneous requests for the same page share one read, unless they wait.
+
+        For a request that waits, `add_cost` is told what it costs besides its answer.
         """
         return await (self._page_json(query, add_cost) if query.wait else self._shared.get(query))
 
@@ -50,7 +51,7 @@ class TaskListing:
         return msgspec.json.encode(page)
 
     def record(self, task_id: str, row: StoredTask) -> Task:
-        """A contract as lists show it."""
+        """Return a contract as lists show it."""
         return task_of(task_id, self._base + task_id, row, whole=False)
 
     async def _page(
@@ -62,12 +63,12 @@ class TaskListing:
             tasks = list(show_each(some.rows.items(), show).values())
             lacks, total = some.is_incomplete or msgspec.UNSET, some.total - (len(some.rows) - len(tasks))
             return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)
-        # Read before the list, so that what is offered in between is in the list or after this position.
+        # Read before the list, so that a contract offered in between is in the list or after this position.
         end = await self._feed.end() if query.status == "offered" else None
         found, total, unreachable = await self._store.page(query.status, query.limit, query.offset)
         standing = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
         if len(standing) < len(found):
-            # The others have changed since: the list lags behind, and is corrected where that is noticed.
+            # The others have left this status: the list lagged behind, and is corrected now.
             with suppress(StoreUnavailable):
                 await self._store.project({task_id: row for task_id, row in found.items() if task_id not in standing})
         tasks = list(show_each(standing.items(), show).values())
@@ -80,7 +81,7 @@ class TaskListing:
 
 
 def _require_offers(query: TaskPageQuery) -> None:
-    """Raise Invalid for a filter of offers on another list. Ignored, it would make the whole list look like matches."""
+    """Raise Invalid for a filter of offers on another list: if it were ignored, the whole list would seem to match."""
     given = [name for name in ("since", "skill", "publisher_id") if getattr(query, name) is not None]
     if given and query.status != "offered":
         raise Invalid([Issue(("query", name), "goes with status=offered only", "value_error") for name in given])

@@ -1,4 +1,4 @@
-"""What the work contracts take and show (SPEC 2.3, 4.3; DESIGN 8)."""
+"""Requests and answers of work contracts (SPEC 2.3, 4.3; DESIGN 8)."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -9,30 +9,30 @@ from msgspec import Meta
 TaskStatus = Literal["offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired"]
 STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 PLAIN_STATUSES: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "completed", "canceled")
-"""Statuses of a contract that asks for nothing beyond SPEC, and does not fail."""
+"""Statuses of a contract that uses nothing beyond SPEC and does not fail."""
 CANCELABLE: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "canceled")
-"""Where a contract can be canceled; one that is canceled already stays so. `lua/task_cancel.lua` decides."""
+"""Statuses in which a contract can be canceled; for a canceled one, nothing changes. `lua/task_cancel.lua` decides."""
 OVER: tuple[TaskStatus, ...] = ("completed", "canceled", "expired")
-"""Statuses that nothing changes any more. A contract that failed may be tried again."""
+"""Final statuses. `failed` is not one of them: a contract that failed may be tried again."""
 
 NAME_LENGTH = 200
 TITLE_LENGTH = 200
 DESCRIPTION_LENGTH = 20_000
 MAX_INPUTS = 50
-"""How many artifacts one contract may name as its inputs."""
+"""Most artifacts that one contract may name as its inputs."""
 MAX_SKILLS = 10
 END = "$(?!\\n)"
-"""The end of a text in a pattern. Without the second half, Python would accept a line feed there."""
+"""End of a text in a pattern. Without the lookahead, Python's `$` would also match before a final line feed."""
 SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}" + END
 MESSAGE_LENGTH = 2000
 MAX_REVIEW_SECONDS = 604_800
-"""Seconds; the longest time that an offer can ask for."""
+"""Longest review period that an offer can ask for, in seconds (a week)."""
 
 MAX_LEFT_OUT = 50
-"""Contracts that a position in the list of offers names at most: a page of those that were out of reach."""
+"""Most contracts that a position in the list of offers (`since`) names: a page of contracts that were out of reach."""
 SEPARATOR = "~"
 SINCE = rf"^[0-9]{{1,19}}-[0-9]{{1,19}}(~[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}){{0,{MAX_LEFT_OUT}}}" + END
-"""Such a position: an entry of the feed of offers, then those contracts."""
+"""Pattern of a position in the list of offers: an entry of the feed, then the contracts that were out of reach."""
 
 Party = Annotated[
     str,
@@ -121,7 +121,7 @@ SHOWN_FIELDS = (
     "deadline",
     "result_schema",
 )
-"""Fields of an offer that its record shows, so that its proof may carry them."""
+"""Request fields that the contract's record shows. Its proof keeps a signed body only if the body has no others."""
 
 
 class NewTask(msgspec.Struct):
@@ -189,7 +189,7 @@ class NextClaim(msgspec.Struct):
 
 
 class Transition(msgspec.Struct):
-    """The body of POST /api/v1/tasks/{id}/transition. One of publisher_id and assignee_id stands for actor_id."""
+    """The body of POST /api/v1/tasks/{id}/transition. Either publisher_id or assignee_id may replace actor_id."""
 
     ELSEWHERE: ClassVar = ("result_payload", "a transition has no result: deliver it with POST .../complete")
 
@@ -215,7 +215,8 @@ class Completion(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/complete."""
 
     CONTENT: ClassVar = ("result_payload",)
-    """Without it, a body is refused that has it by another name (`node.web.issues.require_content`)."""
+    """A body that lacks this field, but has its content under another name, is refused
+    (`node.web.issues.require_content`)."""
 
     claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
     result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON", examples=[{"pages": 1}])] = msgspec.field(
@@ -248,8 +249,8 @@ class FailedAttempt(FailureReason, kw_only=True):
 
 
 class Cancellation(msgspec.Struct):
-    """The body of POST /api/v1/tasks/{id}/cancel, /retry and /accept; a request signed with the key of the offer needs
-    none.
+    """The body of POST /api/v1/tasks/{id}/cancel, /retry and /accept. A request signed with the key of the offer needs
+    no body.
     """
 
     publisher_token: (
@@ -283,17 +284,17 @@ class EndedAttempt(msgspec.Struct):
     claimed_at: str
     ended_at: str
     outcome: Literal["failed", "lapsed"]
-    """`lapsed`: its lease ran out."""
+    """`lapsed`: the lease ran out."""
     reason: FailureReason | None
 
 
 NO_RESULT = msgspec.Raw(b"null")
-"""The result_payload of a contract that was moved to its end without one. A result that is null is another object, so
-that a protocol with its own form of results can tell the two apart."""
+"""The result_payload of a contract that a transition completed without a result. A result that is JSON null is another
+object, so that a protocol with its own form of results can tell the two apart by identity."""
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """A work contract. `signature` holds what a peer needs to verify the offer by itself."""
+    """A work contract. `signature` holds what a peer needs to verify the offer without trusting the node."""
 
     id: str
     status: Annotated[TaskStatus, Meta(examples=["offered"])]
@@ -304,11 +305,11 @@ class Task(msgspec.Struct, kw_only=True):
     is_signed: Annotated[bool, Meta(examples=[False])]
     signature: Annotated[dict[str, Any] | None, Meta(examples=[None])]
     require_proof: Annotated[bool, Meta(examples=[False])]
-    """Whether a transition takes a token or a signature: as the publisher asked, or because the offer is signed."""
+    """Whether a transition needs a token or a signature: the publisher asked for it, or the offer is signed."""
     assignee_id: Annotated[str | None, Meta(examples=["summary-agent"])]
     created_at: str
     updated_at: str
-    """When it got its present status."""
+    """When the contract got its present status."""
     claimed_at: str | None
     completed_at: str | None
     elapsed_ms: Annotated[int | None, Meta(examples=[900_000])]
@@ -316,45 +317,45 @@ class Task(msgspec.Struct, kw_only=True):
     lease_seconds: Annotated[int | None, Meta(examples=[900])]
     lease_expires_at: str | None
     attempt: int
-    """How often it was claimed."""
+    """Number of claims so far."""
     url: str
     result_payload: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"pages": 1}])] = msgspec.UNSET
-    """Once completed, or submitted; left out of lists."""
+    """Present once the contract is submitted or completed; left out of lists."""
     skills: Annotated[list[str] | msgspec.UnsetType, Meta(examples=[["translation"]])] = msgspec.UNSET
-    """The fields from here on are left out if they were not set, or the event has not happened yet."""
+    """This field and those below are left out if the offer did not set them, or if their event has not happened."""
     max_attempts: Annotated[int | msgspec.UnsetType, Meta(examples=[3])] = msgspec.UNSET
     retry_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[60])] = msgspec.UNSET
     retry_at: str | msgspec.UnsetType = msgspec.UNSET
-    """Until then it is offered but cannot be claimed."""
+    """End of the pause after a failed attempt: until then, the contract is offered but cannot be claimed."""
     review_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[3600])] = msgspec.UNSET
     submitted_at: str | msgspec.UnsetType = msgspec.UNSET
     review_ends_at: str | msgspec.UnsetType = msgspec.UNSET
-    """From then on the result counts as accepted."""
+    """From this time on, a result that was not reviewed counts as accepted."""
     rejection: Annotated[str | msgspec.UnsetType, Meta(examples=["The figures are missing."])] = msgspec.UNSET
     """Why the publisher sent the last result back."""
     deadline: str | msgspec.UnsetType = msgspec.UNSET
     failed_at: str | msgspec.UnsetType = msgspec.UNSET
     expired_at: str | msgspec.UnsetType = msgspec.UNSET
     result_schema: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"type": "object"}])] = msgspec.UNSET
-    """JSON Schema that the result has to fit; left out of lists."""
+    """JSON Schema that the result must fit; left out of lists."""
     attempts: list[EndedAttempt] | msgspec.UnsetType = msgspec.UNSET
-    """The last ten that ended without a result; left out of lists."""
+    """The last ten attempts that ended without a result; left out of lists."""
 
 
 class OfferedTask(Task, kw_only=True):
-    """A new contract; the only time its publisher_token is shown."""
+    """A new contract with its publisher_token, which no other answer shows."""
 
     publisher_token: str
 
 
 class ClaimedTask(Task, kw_only=True):
-    """A contract as its claimer gets it."""
+    """A claimed contract with the claim_token of its claimer."""
 
     claim_token: str
 
 
 class CompletedTask(msgspec.Struct):
-    """The answer to a completion; `submitted`: the publisher reviews the result first."""
+    """The answer to a completion. The status is `submitted` if the publisher reviews the result first."""
 
     valid: Literal[True]
     id: str
@@ -364,20 +365,20 @@ class CompletedTask(msgspec.Struct):
 
 
 class TaskPage(msgspec.Struct):
-    """Contracts of one status, the newest first."""
+    """Contracts of one status, the newest first; after a `since` position, the oldest first."""
 
     tasks: list[Task]
     total: int
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
     next_since: Annotated[str | msgspec.UnsetType, Meta(examples=["1763712000000-0"])] = msgspec.UNSET
-    """Of offers: as `since` it asks for those that are put on offer from now on, and those that are left out here."""
+    """Offers only. Sent as `since`, it asks for contracts that come on offer later, and for those left out here."""
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Some are left out, because the part of the node that keeps them cannot be read just now."""
+    """Some contracts are left out, because the part of the node that keeps them cannot be read at the moment."""
 
 
 class TaskPageQuery(msgspec.Struct, frozen=True):
-    """The query of GET /api/v1/tasks, for readers of contracts."""
+    """The query of GET /api/v1/tasks, from a client that asks for contracts and not for A2A tasks."""
 
     status: TaskStatus = "offered"
     limit: PageLimit = 20
@@ -389,7 +390,7 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
 
 
 class TaskQuery(msgspec.Struct):
-    """The query of GET /api/v1/tasks/{id}, for readers of contracts."""
+    """The query of GET /api/v1/tasks/{id}, from a client that asks for a contract and not for an A2A task."""
 
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
     status: (

@@ -1,4 +1,4 @@
-"""Judges an offer before it becomes a contract: its texts, its inputs, and what its result must be."""
+"""Judges an offer before it becomes a contract: its texts, callback target, inputs and result schema."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -28,8 +28,8 @@ class OfferCheck:
         self._artifact_statuses = artifact_statuses
 
     async def fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
-        """What is stored of an offer. Raises Invalid, Refused `language.not_english`, `artifact.unusable`,
-        `task.schema_dear`.
+        """Return the fields that are stored for an offer. Raises Invalid, Refused `language.not_english`,
+        `artifact.unusable`, `task.schema_dear`.
         """
         title, description = new.title, readable(new.description or "")
         options: dict[str, str | bytes] = {}
@@ -70,7 +70,7 @@ class OfferCheck:
 
 
 def _options(new: NewTask) -> dict[str, str | bytes]:
-    """The fields for what an offer asks beyond SPEC. The deadline is an argument of its own to the step.
+    """Return the fields for the options beyond SPEC, except the deadline, which is a separate argument of the step.
 
     Raises Invalid, Refused `task.schema_dear`.
     """

@@ -1,4 +1,4 @@
-"""Reads compacted contracts; of a large one, only what is asked for."""
+"""Reads compacted contracts. A large one with a head is fetched whole only if its result is asked for."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,20 +10,20 @@ from node.tasks.lapse import Fields
 
 
 class PackedContracts:
-    """The strings that take the place of contracts that are over."""
+    """Reads the compressed strings that replace contracts that are over."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def read(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, Fields]:
-        """The fields `names`, or all, of those contracts that are compacted. Raises StoreUnavailable."""
+        """Return the fields `names`, or all fields, of those contracts that are compacted. Raises StoreUnavailable."""
         if not names:
             return {task_id: unpack(packed) for task_id, packed in (await self._whole(task_ids)).items()}
         found = await (self.read(task_ids) if RESULT in names else self._heads(task_ids))
         return {task_id: {name: fields[name] for name in names if name in fields} for task_id, fields in found.items()}
 
     async def _heads(self, task_ids: Sequence[str]) -> dict[str, Fields]:
-        """All fields but the result: from the head, or from a string that is short enough to have none."""
+        """Return all fields but a large result: from the head, or from a string that is short enough to have none."""
         found: dict[str, Fields] = {}
         longer: dict[str, int] = {}
         headless: list[str] = []
@@ -45,9 +45,9 @@ class PackedContracts:
         return found
 
     async def _mend(self, task_id: str, packed: bytes) -> None:
-        """Give a large string of an older version its head, so that it is fetched whole for this only once.
+        """Add the head to a large string of an older version, so that such a string is fetched whole only once.
 
-        It holds the same as before, so it does not matter who else does this. One that was removed stays removed (XX).
+        The contents stay the same, so another process may do this at the same time. XX: a removed string stays so.
         """
         if better := with_head(packed):
             with suppress(StoreUnavailable):
@@ -58,7 +58,7 @@ class PackedContracts:
         return _there(task_ids, strings)
 
     async def _ends(self, sizes: dict[str, int]) -> dict[str, bytes]:
-        """The end of each string, in as many bytes as `sizes` says."""
+        """Return the end of each string, as many bytes of it as `sizes` says."""
         strings = await self._store.run_all(
             (("GETRANGE", keys.packed(task_id), -size, -1) for task_id, size in sizes.items())
         )

@@ -1,10 +1,10 @@
-"""Who acts on a contract: what a request presents as proof, tokens and the key that signed it (SPEC 5.2, DESIGN 8).
+"""Finds out who acts on a contract, by the tokens that a request shows and the key that signed it (SPEC 5.2, DESIGN 8).
 
-The publisher_token belongs to the contract. A claim_token says which claim it belongs to, so that the script that
-uses it can tell whether that is still the present one. No token is stored.
+A publisher_token belongs to a contract. A claim_token names the claim that it belongs to, so that a script can tell
+whether that claim is still the present one. No token is stored.
 
-A wrong token costs one small read, which tells whether there is such a contract; the contract itself, whose result may
-have a megabyte, is not read for a refusal.
+Refusing a wrong token costs one small read, which tells whether the contract exists. The rest of the contract, whose
+result may have a megabyte, is not read for that.
 """
 
 from typing import NoReturn, cast
@@ -23,40 +23,40 @@ from node.text.lines import require_line
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """Who acts on a contract, and what they have shown for it."""
+    """Who acts on a contract, and the proofs that the request has shown."""
 
     name: str = ""
-    """The name they give: that of the publisher or of the assignee."""
+    """The name that the request gives: that of the publisher or of the assignee."""
     has_publisher_token: bool = False
     claim: Claim = NO_CLAIM
-    """The claim whose token they have shown."""
+    """The claim whose token the request has shown."""
     signed: Signed = UNSIGNED
 
 
 class Proofs:
-    """Issues tokens, and finds out who acts from what a request presents. What is async raises StoreUnavailable."""
+    """Issues tokens, and finds out who acts by what a request shows. Every async method raises StoreUnavailable."""
 
     def __init__(self, contracts: TaskReader, tokens: Tokens) -> None:
         self._contracts = contracts
         self._tokens = tokens
 
     def publisher_token(self, task_id: str) -> str:
-        """What only the publisher is given, once."""
+        """Return the publisher_token of a contract, which only the answer to its offer shows."""
         return self._tokens.issue("publish", task_id)
 
     def claim_token(self, task_id: str, claim: Claim) -> str:
-        """`<attempt>.<request>.<mac>`."""
+        """Return `<attempt>.<request>.<mac>`."""
         return f"{claim.attempt}.{claim.request}.{self._tokens.issue('claim', task_id, claim.attempt, claim.request)}"
 
     async def publisher(self, task_id: str, proof: Cancellation, signed: Signed) -> Actor:
-        """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
+        """Return who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
             has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"), signed=signed
         )
 
     async def actor(self, task_id: str, move: Transition, signed: Signed) -> Actor:
-        """Who moves a contract. Raises Invalid, Refused `task.unknown`, `task.proof`, `task.token`."""
+        """Return who moves a contract. Raises Invalid, Refused `task.unknown`, `task.proof`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
             name=_actor_name(move),
@@ -66,7 +66,7 @@ class Proofs:
         )
 
     async def claim_of(self, task_id: str, claim_token: str) -> Claim:
-        """The claim of a token. Raises Refused `task.unknown`, `task.token`."""
+        """Return the claim that a token names. Raises Refused `task.unknown`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
         attempt, _, rest = claim_token.partition(".")
         request, _, mac = rest.partition(".")
@@ -75,9 +75,9 @@ class Proofs:
         return Claim(attempt, request)
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
-        """Raise unless the publisher_token or the key of the offer is shown.
+        """Raise unless the request shows the publisher_token or is signed with the key of the offer.
 
-        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`.
+        Raises Refused `task.unknown`, `callbacks.proof` if it has neither a token nor a signature, `task.publisher`.
         """
         ids.require_id(task_id, "task.unknown")
         row = known(await self._contracts.read(task_id, (b"kind", b"signer")))
@@ -93,7 +93,7 @@ class Proofs:
         known(await self._contracts.read(task_id, (b"kind",)))
 
     async def _shows(self, task_id: str, publisher_token: str | None, code: str) -> bool:
-        """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""
+        """Return whether the publisher_token was shown. A wrong one is refused with `code`, not ignored."""
         if publisher_token is None:
             return False
         if not self._tokens.proves(publisher_token, "publish", task_id):
@@ -107,7 +107,7 @@ class Proofs:
 
 
 def _actor_name(move: Transition) -> str:
-    """The name of the actor: actor_id, or that of the one role that is named instead. Raises Invalid."""
+    """Return the name of the actor: actor_id, or the publisher_id or assignee_id in its place. Raises Invalid."""
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
         raise Invalid.field("body", "actor_id", msg="give this, or either publisher_id or assignee_id")

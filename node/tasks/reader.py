@@ -1,4 +1,4 @@
-"""Reads work contracts, as they are at the time of reading (`lapse`), whether or not they are compacted."""
+"""Reads work contracts as of the time of reading (`lapse`), whether or not they are compacted."""
 
 from asyncio import gather
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from node.tasks.view import BASE, CHANGING, LISTED, LISTED_BY, StoredTask
 
 
 class ListedTasks(NamedTuple):
-    """What a page of a list is made of."""
+    """The contents of a page of a list."""
 
     rows: dict[str, StoredTask]
     total: int
     """How many contracts are in the list, as far as is known."""
     unreachable: list[str]
-    """Those that belong on the page and are out of reach."""
+    """Contracts that belong on the page, but are out of reach."""
 
 
 class TaskReader:
@@ -33,44 +33,46 @@ class TaskReader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.compacted = PackedContracts(store).read
-        """Fields of contracts that are compacted, by id."""
+        """Reads the fields of contracts that are compacted, by id."""
 
     async def read(self, task_id: str, names: Sequence[bytes] = ()) -> StoredTask:
-        """These fields of a contract, or all; none for an unknown id."""
+        """Return a contract with the fields `names`, or with all fields; an unknown id has none."""
         (row,) = await self.read_all([task_id], names)
         return row
 
     async def readable(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, StoredTask]:
-        """`read_all`, without the contracts that cannot be read at all."""
+        """Read contracts as `read_all` does, by id, without those whose records cannot be read."""
         return await read_each(task_ids, lambda some: self.read_all(some, names))
 
     async def read_for_lists(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What says in which lists contracts belong, as `readable`."""
+        """Read the fields LISTED_BY as `readable` does."""
         return await self.readable(task_ids, LISTED_BY)
 
     async def listed_reachable(
         self, task_ids: Sequence[str], names: Sequence[bytes] = BASE
     ) -> tuple[dict[str, StoredTask], list[str]]:
-        """What lists show of those contracts that can be read, and which are out of reach. `names` may leave out TEXTS.
+        """Read contracts as lists show them. Returns those that can be read, and the ids of those out of reach.
 
-        Raises StoreUnavailable if no server is there.
+        `names` may leave out TEXTS. Raises StoreUnavailable if no server can be reached.
         """
         return await read_reachable(task_ids, lambda some: self._listed_reachable(some, names))
 
     async def page(self, status: str, limit: int, offset: int) -> ListedTasks:
-        """Contracts that are listed under a status, the newest first, without those that cannot be read.
+        """Return contracts that are listed under a status, the newest first, without those that cannot be read.
 
-        A list spans all partitions, so where some are out of reach, a page shows what the others hold. Raises
-        StoreUnavailable if no server is there.
+        A list spans all partitions. If some partitions are out of reach, a page shows the contracts of the others.
+        Raises StoreUnavailable if no server can be reached.
         """
         names, total = await page_of(self._store, keys.tasks_with(status), limit, offset)
         rows, unreachable = await self.listed_reachable(names)
         return ListedTasks(rows, total - (len(names) - len(unreachable) - len(rows)), unreachable)
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
-        """These fields of contracts, or all: a result may have a megabyte, so callers that do not show it name fields.
+        """Return contracts with the fields `names`, or with all fields.
 
-        `names` with the status must have all fields that it is judged by, too.
+        A result may have a megabyte, so callers that do not show it name the fields.
+
+        If the status is among `names`, all other fields that decide it (JUDGED) must be, too.
         """
         asked_at = monotonic()
         reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
@@ -86,9 +88,9 @@ class TaskReader:
     async def wait(
         self, task_id: str, seconds: float, known: TaskStatus | None, names: Sequence[bytes] = ()
     ) -> StoredTask:
-        """These fields of a contract, or all, as soon as its status is another one, or once the time is over.
+        """Read a contract as `read` does, as soon as its status is another than `known`, or when the time is up.
 
-        Only what it is judged by is read at each change, and the rest once.
+        After each change only the JUDGED fields are read; the fields `names` are read once, at the end.
         """
         if seconds > 0:
             is_news = another_status(known, settled=("failed",), last=OVER)
@@ -105,14 +107,14 @@ class TaskReader:
     async def _listed_reachable(
         self, task_ids: Sequence[str], names: Sequence[bytes]
     ) -> list[StoredTask | StoreUnavailable]:
-        """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""
+        """Return contracts as lists show them, or the error of a server that is out of reach while others are not."""
         asked_at = monotonic()
         hashes = await self._store.run_reachable(("HMGET", keys.task(each), *names) for each in task_ids)
         rows = {
             task_id: StoredTask(0, fields_named(names, cast("list[bytes | None]", values)), asked_at)
             for task_id, values in reached(task_ids, hashes)
         }
-        # What time changes is judged by the clock of the server that holds it, so it is read again, by a step.
+        # Contracts that time alone may change are judged by the clock of their server, so a step reads them again.
         leased = [
             task_id for task_id, row in rows.items() if b"lease_expires_at" in row.fields or b"more" in row.fields
         ]

@@ -1,7 +1,7 @@
 """The JSON Schema that a contract's result must fit: judged when the contract is offered, applied to its results.
 
-A check blocks the event loop for as long as it takes. So an upper bound is calculated beforehand, from the size of the
-result and the cost of the schema (`schema_cost`), and what would take too long is refused. Patterns are matched without
+A check blocks the event loop. So an upper bound of its duration is calculated first, from the size of the result and
+the cost of the schema (`schema_cost`), and a check that could take too long is refused. Patterns are matched without
 backtracking, and their size is bounded.
 """
 
@@ -22,13 +22,13 @@ MAX_SCHEMA_BYTES = 16_384
 """Largest schema, in bytes of JSON."""
 
 MAX_UNITS = 100_000
-"""How much one check may take, in units of about 50 ns: 5 ms."""
+"""Most work of one check, in units of about 50 ns: 5 ms."""
 
 EXPLAINED_UNITS = 2_000
-"""Of a result that takes more units, only the first fault is reported. Reporting one takes some 10 µs."""
+"""If a check takes more units than this, only the first fault is reported. Reporting a fault takes some 10 µs."""
 
 EXPLAINED_BYTES = 32_768
-"""Of a larger result no single fault is reported: a report holds the whole value that it is about."""
+"""Largest result, in bytes, whose faults are reported one by one: each report holds the whole value at fault."""
 
 MAX_FAULTS = 10
 MAX_MESSAGE_LENGTH = 200
@@ -36,21 +36,21 @@ MAX_MESSAGE_LENGTH = 200
 RESULT = ("body", "result_payload")
 SCHEMA = ("body", "result_schema")
 COMPILED = 64
-"""How many compiled schemas a process keeps."""
+"""How many compiled schemas a process caches."""
 
 PATTERN_HALVES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""The sizes that patterns are counted as, in halves of a KiB of the engine's compiled program."""
+"""Size classes of patterns, in halves of a KiB of the engine's compiled program."""
 
 PAIRS_PER_UNIT = 16
 """Pairs of items that are compared in one unit."""
 
 SCAN_UNITS = 3
-"""Units to match one byte with half a KiB of a pattern, where the engine has to follow all paths at once."""
+"""Units to match one byte with half a KiB of a pattern, in the worst case: the engine follows all paths at once."""
 
 _EXOTIC = re.compile(rb"[eE][-+]?[0-9]{2}|[0-9]{20}")
-"""Part of a number that takes EXOTIC_UNITS to compare."""
+"""Finds a number that takes EXOTIC_UNITS to compare: an exponent of two digits, or twenty digits."""
 _HIDDEN = '{"not":{"'
-"""The beginning of a message about alternatives, as `_without_contexts` writes them."""
+"""The beginning of a message about alternatives that `_without_contexts` has rewritten."""
 _EITHER = ("anyOf", "oneOf")
 _UNEVALUATED = (b'"unevaluatedProperties"', b'"unevaluatedItems"')
 _OTHER_TYPE = "this is not of type"
@@ -65,14 +65,14 @@ class ResultCheck:
         """Raises SchemaFault for a schema that is not accepted."""
         try:
             parsed: Any = orjson.loads(schema)
-        except orjson.JSONDecodeError:  # the JSON of requests may have any number of digits
+        except orjson.JSONDecodeError:  # a number in a request may have any number of digits
             raise SchemaFault("has a number that is too large to compare with") from None
-        if not isinstance(parsed, dict):  # only in an import
+        if not isinstance(parsed, dict):  # possible only for an imported contract
             raise SchemaFault("must be an object")
         parsed = cast("dict[str, Any]", parsed)
         try:
             self._cost = SchemaWalk(parsed, _halves).cost()
-        except RecursionError:  # only in an import, too: the JSON of requests has 64 levels at most
+        except RecursionError:  # also only when imported: the JSON of a request has 64 levels at most
             raise SchemaFault("is nested too deeply") from None
         self._schema = schema
         try:
@@ -83,7 +83,7 @@ class ResultCheck:
             raise SchemaFault(message, *error.instance_path) from None
 
     def faults(self, result: bytes) -> list[Issue]:
-        """What is wrong with a result, the first MAX_FAULTS at most; empty if it fits.
+        """Return what is wrong with a result, MAX_FAULTS issues at most; none if it fits.
 
         Raises Refused `task.result_large` for one that takes too long to check.
         """
@@ -91,14 +91,14 @@ class ResultCheck:
         if units > MAX_UNITS:
             raise Refused("task.result_large", loc=RESULT)
         value = orjson.loads(result)
-        if repeats_a_name(result, value):  # readers that take the first would get what was not checked
+        if repeats_a_name(result, value):  # a reader that takes the first would get an unchecked value
             return [Issue(RESULT, "has an object with two members of one name", "value_error")]
         if self._validator.is_valid(value):
             return []
         return self._explained(value, every=units <= EXPLAINED_UNITS) if len(result) <= EXPLAINED_BYTES else [_unfit()]
 
     def _explained(self, value: object, *, every: bool) -> list[Issue]:
-        if any(word in self._schema for word in _UNEVALUATED):  # these need to know which alternative fits
+        if any(word in self._schema for word in _UNEVALUATED):  # these keywords need to know which alternative fits
             return [_unfit()]
         explaining = self._explaining
         if explaining is None:
@@ -121,7 +121,7 @@ class ResultCheck:
 
 
 def require_schema(schema: dict[str, Any]) -> bytes:
-    """The schema as it is stored. Raises Invalid for one that is not accepted, Refused `task.schema_dear`."""
+    """Return the schema as it is stored. Raises Invalid if it is not accepted, Refused `task.schema_dear`."""
     kept = msgspec.json.encode(schema)
     try:
         require_stored(kept)
@@ -133,15 +133,17 @@ def require_schema(schema: dict[str, Any]) -> bytes:
 
 
 def require_stored(schema: bytes) -> None:
-    """Raise SchemaFault for a schema that is not accepted, as it is stored."""
+    """Raise SchemaFault if a schema, given as it is stored, is not accepted."""
     if len(schema) > MAX_SCHEMA_BYTES:
         raise SchemaFault(f"must be at most {MAX_SCHEMA_BYTES} bytes of JSON")
     check_of(schema)
 
 
 def require_shape(schema: bytes, result: bytes) -> None:
-    """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked, and
-    Refused `task.schema_dear` if no result can be, by a schema that another version has accepted.
+    """Check a result against a schema.
+
+    Raises Invalid if the result does not fit, Refused `task.result_large` if the check would take too long, and Refused
+    `task.schema_dear` if only another version of the node accepts the schema.
     """
     try:
         check = check_of(schema)
@@ -153,12 +155,12 @@ def require_shape(schema: bytes, result: bytes) -> None:
 
 @lru_cache(COMPILED)
 def check_of(schema: bytes) -> ResultCheck:
-    """The check by a schema, compiled once. Raises SchemaFault."""
+    """Return the check for a schema, which is compiled once. Raises SchemaFault."""
     return ResultCheck(schema)
 
 
 def units_of(cost: CheckCost, result: bytes) -> int:
-    """How many units a check takes at most. Brackets and commas within strings count, too."""
+    """Return how many units a check takes at most. Brackets and commas within strings count, too."""
     objects, arrays, scalars = result.count(b"{"), result.count(b"["), 1 + result.count(b",")
     values = objects + arrays + scalars
     units = objects * cost.objects + arrays * cost.arrays + scalars * cost.scalars
@@ -169,13 +171,13 @@ def units_of(cost: CheckCost, result: bytes) -> int:
 
 
 def _compiled(schema: dict[str, Any], mask: str | None = None) -> Draft202012Validator:
-    """`mask` is what messages call the value that does not fit. Raises ValidationError."""
+    """Compile a schema. `mask` is the name of the value at fault in messages. Raises ValidationError."""
     options = RegexOptions(size_limit=PATTERN_HALVES[-1] * 512, dfa_size_limit=65_536)
     return Draft202012Validator(schema, mask=mask, pattern_options=options, offline=True)
 
 
 def _halves(pattern: str) -> int:
-    """The least of PATTERN_HALVES that a pattern fits in, found by bisection. Raises SchemaFault."""
+    """Return the smallest of PATTERN_HALVES that a pattern fits in, found by bisection. Raises SchemaFault."""
     if not _fits(pattern, PATTERN_HALVES[-1]):
         raise SchemaFault(
             f"the pattern {pattern[:50]!r} is not taken: no regular expression, too large, or it looks around or back"
@@ -194,9 +196,9 @@ def _fits(pattern: str, halves: int) -> bool:
 
 
 def _without_contexts(schema: Any) -> Any:
-    """A schema that accepts the same values, but of alternatives reports only that none of them fits.
+    """Return a schema that accepts the same values, but reports a failed `anyOf` or `oneOf` without details.
 
-    What it would otherwise report of each alternative, and of those within it, has no bound.
+    Otherwise the report would describe each alternative, and the alternatives within it, without a bound.
     """
     if isinstance(schema, list):
         return [_without_contexts(each) for each in cast("list[Any]", schema)]
@@ -220,7 +222,7 @@ def _issue(error: ValidationError) -> Issue:
     if message.startswith(_HIDDEN):
         word, _, _ = message.removeprefix(_HIDDEN).partition('"')
         message = f"this does not fit {word}"
-    elif message.startswith(_OTHER_TYPE):  # a result may have been sent as the text of its JSON, or left out
+    elif message.startswith(_OTHER_TYPE):  # often a result that was sent as a string of JSON, or left out
         message = message.replace("is not", f"is {_TYPES.get(type(error.instance), 'a number')}, not", 1)
     return Issue((*RESULT, *error.instance_path), message, "value_error")
 

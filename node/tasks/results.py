@@ -7,12 +7,12 @@ from node.common.refusal import Invalid
 
 
 def is_same_result(result: bytes, other: bytes) -> bool:
-    """Whether two results are the same JSON, apart from whitespace and the order of members."""
+    """Return whether two results are the same JSON, apart from whitespace and the order of members."""
     return result == other or canonical(result, orjson.loads(result)) == canonical(other, orjson.loads(other))
 
 
 def require_result(result: bytes) -> None:
-    """Raise Invalid for a number out of range or a lone surrogate, for which the decoder of bodies does not look."""
+    """Raise Invalid for a number out of range or a lone surrogate, which the body decoder does not check."""
     try:
         orjson.loads(result)
     except orjson.JSONDecodeError as error:

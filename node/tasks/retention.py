@@ -1,4 +1,4 @@
-"""When contracts that are over are kept in less memory, and when contracts are removed."""
+"""Compacts contracts some time after they are over, and removes old contracts."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from node.tasks.view import StoredTask
 
 
 async def compact_ended(contracts: TaskStore, tasks: Sequence[str], before: int) -> int:
-    """Compact those of the contracts that were over at the time `before` (ms); how many. Raises StoreUnavailable."""
+    """Compact the contracts that were over at the time `before` (ms). Returns how many. Raises StoreUnavailable."""
     ended = await contracts.ended_hot(tasks)
     return await contracts.compact(
         [task for task, at in zip(tasks, ended, strict=True) if at is not None and at <= before]
@@ -15,8 +15,9 @@ async def compact_ended(contracts: TaskStore, tasks: Sequence[str], before: int)
 
 
 async def remove_old(contracts: TaskStore, tasks: Sequence[str], before: int) -> int:
-    """Remove those of the contracts that have not changed since `before` (ms), of offers those that were last put on
-    offer by then; how many. Raises StoreUnavailable.
+    """Remove the contracts whose status has not changed since `before` (ms). Returns how many.
+
+    For a contract on offer, the time when it was last put on offer counts. Raises StoreUnavailable.
     """
     rows = await contracts.read_for_lists(tasks)
     gone = [task for task, row in rows.items() if not row.is_contract]

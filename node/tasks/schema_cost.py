@@ -1,12 +1,12 @@
-"""What checking a value against a JSON Schema costs at most, found by walking the schema alone.
+"""Calculates the most that checking a value against a JSON Schema can cost, from the schema alone.
 
-Every value of a result is looked at by some of the schema's parts: those that `properties` or `items` lead to, and what
-these refer to in turn. If twenty parts each refer to the next one twice, the last one looks at the same value a million
-times. So the walk counts, for each kind of value, how much may be done at one place, and refuses a schema where that
-grows without end, or beyond `MAX_AT_ONE_PLACE`.
+Every value of a result is evaluated by some parts (subschemas) of the schema: those that `properties` or `items` lead
+to, and those that they refer to in turn. If twenty parts each refer to the next one twice, the last one evaluates the
+same value a million times. So the walk adds up, for each kind of value, the work that may be done at one place of the
+result. It refuses a schema if that work grows without end, or beyond `MAX_AT_ONE_PLACE`.
 
-Work is counted in units of about 50 ns, by measurement of jsonschema-rs 0.60: a keyword is one, a number that is not an
-integer 60, a number with a large exponent 600.
+Work is counted in units of about 50 ns, as measured with jsonschema-rs 0.60: a keyword takes one unit, comparing a
+number that is not an integer 60, and comparing a number with a large exponent 600.
 """
 
 import re
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 MAX_AT_ONE_PLACE = 2000
-"""Units; with the dearest schema, a result of some fifty values can still be checked."""
+"""Most units at one place. With the most expensive schema, a result of some fifty values can still be checked."""
 
 MAX_NODES = 800
-"""Parts of a schema, each counted once for every place at which it is evaluated."""
+"""Most parts of a schema, each counted once for every place at which it is evaluated."""
 
 ROUNDS = 8
-"""How many rounds the costs of parts that refer to each other may take to settle."""
+"""Most rounds in which the costs of parts that refer to each other must settle."""
 
 MAX_LOOKS = 10_000
-"""How often the parts below others may be looked at in all rounds; each takes 3 µs. Four hundred members that all refer
-to the whole take 300,000."""
+"""Most visits to the parts below others, in all rounds; each takes 3 µs. Four hundred members that all refer to the
+whole schema take 300,000."""
 
 MAX_PATTERNS = 16
 
@@ -34,29 +34,29 @@ MAX_TRANSLATION = 100_000
 the whole pattern again for each character class that the engine does not have (measured with jsonschema-rs 0.60)."""
 
 TRANSLATED_BYTES = 30
-"""By how much a pattern grows with each such class."""
+"""Bytes by which a pattern grows with each such class."""
 
 NUMBER_UNITS = 60
-"""To compare a number that is not an integer."""
+"""Units to compare a number that is not an integer."""
 EXOTIC_UNITS = 600
-"""To compare a number whose exponent is large."""
+"""Units to compare a number whose exponent is large."""
 
 TRIVIAL_PER_UNIT = 16
-"""How many parts that are true or false take one unit."""
+"""How many parts that are just `true` or `false` take one unit together."""
 
 COMPARE_UNITS = 6
-"""To compare with an object or a list in a `const` or `enum`, in addition to what is in it."""
+"""Units to compare with an object or a list in a `const` or `enum`, in addition to its contents."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IN_PLACE = ("allOf", "anyOf", "oneOf")
-"""Keywords whose schemas apply to the same place, several to a keyword."""
+"""Keywords with a list of schemas that apply to the same place."""
 ALONE = ("not", "if", "then", "else")
-"""The same, one to a keyword."""
+"""Keywords with one schema that applies to the same place."""
 DEPENDENCIES = "dependencies"
-"""What became `dependentSchemas` and `dependentRequired`. The engine still applies it."""
+"""Older keyword for what is now `dependentSchemas` and `dependentRequired`. The engine still applies it."""
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", DEPENDENCIES)
 DATA = ("const", "enum", "default", "examples")
-"""Keywords whose value is no schema."""
+"""Keywords whose value is data and not a schema."""
 MEMBERS = ("properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames")
 ITEMS = ("prefixItems", "items", "contains", "unevaluatedItems")
 LEADING = frozenset((*MEMBERS, *ITEMS))
@@ -65,14 +65,14 @@ LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipl
 
 _TRANSLATED = re.compile(rb"\\[cdDsSwW]")
 _FLAGS = re.compile(r"\\.|(?P<flags>\(\?(?!P<)[-a-zA-Z])", re.DOTALL)
-"""Flags within a pattern, which JSON Schema does not have, or an escaped character. To ignore the case of a large class
-takes 2 ms, and 16 KiB have two thousand of them."""
+"""Matches flags within a pattern, which JSON Schema does not have, or an escaped character. Ignoring the case of a
+large character class takes 2 ms, and 16 KiB have room for two thousand of them."""
 
 Node = dict[str, Any]
 
 
 class SchemaFault(Exception):
-    """The schema is not accepted; `path` leads to the fault in it."""
+    """The schema is not accepted. `path` leads to the fault in it."""
 
     def __init__(self, message: str, *path: str | int) -> None:
         super().__init__(message)
@@ -88,7 +88,9 @@ class TooDear(SchemaFault):
 
 
 class CheckCost(NamedTuple):
-    """Units at one place, by the kind of value there; and counts of what depends on more than that value."""
+    """Units at one place, by the kind of value there, and counts of work that also depends on the rest of the result
+    (`result_schema.units_of`).
+    """
 
     objects: int = 0
     arrays: int = 0
@@ -96,12 +98,12 @@ class CheckCost(NamedTuple):
     numbers: int = 0
     """Comparisons of numbers."""
     pairs: int = 0
-    """How often all items of a list are compared with each other."""
+    """How often all items of a list are compared with each other (`uniqueItems`)."""
     scans: int = 0
-    """Size of the patterns that a string is matched with, in halves of a KiB."""
+    """Total size of the patterns that a string is matched with, in halves of a KiB."""
 
     def plus(self, other: "CheckCost", times: int = 1) -> "CheckCost":
-        """The sum of both, with `other` taken `times` times."""
+        """Return the sum of both, with `other` taken `times` times."""
         a, b, c, d, e, f = other
         return CheckCost(
             self[0] + times * a,
@@ -113,7 +115,7 @@ class CheckCost(NamedTuple):
         )
 
     def or_else(self, other: "CheckCost") -> "CheckCost":
-        """The larger one, member by member."""
+        """Return the larger of both, member by member."""
         return CheckCost(*map(max, self, other))
 
 
@@ -121,7 +123,7 @@ NONE = CheckCost()
 
 
 class SchemaWalk:
-    """The parts of one schema, and what they cost. Raises SchemaFault."""
+    """Walks the parts of one schema and adds up their costs. Raises SchemaFault."""
 
     def __init__(self, schema: Node, halves_of: Callable[[str], int]) -> None:
         """`halves_of`: the size of a pattern in halves of a KiB. Raises SchemaFault for one that is not accepted."""
@@ -140,7 +142,7 @@ class SchemaWalk:
         self._translation = 0
 
     def cost(self) -> CheckCost:
-        """The cost of the whole schema: the most that is done at one place of a value."""
+        """Return the cost of the whole schema: the most work at one place of a value."""
         self._enter(self._root)
         for _ in range(ROUNDS):
             before = dict(self._costs)
@@ -151,7 +153,7 @@ class SchemaWalk:
         raise TooDear
 
     def _note(self, path: tuple[str | int, ...], node: Node) -> None:
-        """Note the anchors that references may name; refuse what would lead out of the schema."""
+        """Note the anchors that references may name, and refuse keywords that would lead out of the schema."""
         for word in ("$anchor", "$dynamicAnchor"):
             if isinstance(name := node.get(word), str):
                 if name in self._anchors:
@@ -168,7 +170,7 @@ class SchemaWalk:
                 raise SchemaFault("must point into the schema itself: #/$defs/...", *path, word)
 
     def _enter(self, node: Node) -> None:
-        """Note a part that is evaluated at a place of its own, and all such parts below it."""
+        """Note a part that is evaluated at a place of its own (an entry), and all such parts below it."""
         waiting = [node]
         while waiting:
             entry = waiting.pop()
@@ -183,11 +185,11 @@ class SchemaWalk:
                 waiting += [child for _, children in _below(part) for child in children]
 
     def _close(self, node: Node, closure: list[Node], open_: set[int]) -> None:
-        """Add all parts that are evaluated at the same place as `node` to `closure`, each as often as it is."""
+        """Add all parts that are evaluated at the same place as `node` to `closure`, once for each evaluation."""
         if id(node) in open_:
             raise SchemaFault("leads back to itself at the same place, without an end")
-        # The dialect has no such list, but nothing checks that below a word that it does not know, and a reference may
-        # lead there. The engine would apply it.
+        # The dialect has no list of `items`. But nothing checks that below an unknown keyword, where a reference may
+        # lead, and the engine would apply such a list.
         if isinstance(node.get("items"), list):
             raise SchemaFault("has a list of items: use prefixItems")
         self._nodes += 1
@@ -195,7 +197,7 @@ class SchemaWalk:
             raise TooDear
         closure.append(node)
         open_.add(id(node))
-        # The engine finds out what was evaluated by evaluating it once more.
+        # To find out what the parts beside such a keyword have evaluated, the engine evaluates them once more.
         times = 2 if "unevaluatedProperties" in node or "unevaluatedItems" in node else 1
         for part in self._beside(node):
             for _ in range(times):
@@ -233,7 +235,7 @@ class SchemaWalk:
         return found
 
     def _of(self, entry: Node) -> CheckCost:
-        """The most that is done at an entry's own place or one below it, as far as the costs of others are known."""
+        """Return the most work at an entry's own place or at one below it, by the costs of other entries so far."""
         own, closure = NONE, self._closures[id(entry)]
         names: dict[str, CheckCost] = {}
         others, members, items = NONE, NONE, NONE
@@ -263,7 +265,7 @@ class SchemaWalk:
         return most
 
     def _own(self, node: Node) -> CheckCost:
-        """What one part does itself, without the parts that it refers to."""
+        """Return the work of one part itself, without the parts that it refers to."""
         units = 1 + len(node)
         compared = [node["const"]] if "const" in node else _list(node.get("enum"))
         sizes = [_size(value) for value in compared]
@@ -303,7 +305,7 @@ class SchemaWalk:
 
 
 def _below(node: Node) -> Iterator[tuple[str, list[Node]]]:
-    """The parts for members and items of a value, by keyword."""
+    """Yield the parts for the members and items of a value, by keyword."""
     for word in ("properties", "patternProperties"):
         if parts := list(_subschemas(_dict(node.get(word))).values()):
             yield word, parts
@@ -319,7 +321,7 @@ def _subschemas(members: Node) -> dict[str, Node]:
 
 
 def _parts(values: Iterable[Any]) -> Iterator[Node]:
-    """Those that are schemas with keywords; of true and false `TRIVIAL_PER_UNIT` cost a unit."""
+    """Yield the values that are schemas with keywords. The schemas true and false are counted by TRIVIAL_PER_UNIT."""
     return (cast("Node", value) for value in values if isinstance(value, dict))
 
 
@@ -338,7 +340,7 @@ def _sum(costs: Iterable[CheckCost]) -> CheckCost:
 
 
 def _is_data(path: Sequence[str | int]) -> bool:
-    """Whether the path leads into a keyword's data, which is no schema."""
+    """Return whether the path leads into a keyword's data, which is not a schema."""
     before = ("", *path)
     return any(step in DATA and last not in SCHEMAS_BY_NAME for last, step in zip(before, path, strict=False))
 
@@ -350,7 +352,7 @@ def _limit_units(limit: Any) -> int:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """Units to compare with a value, and how many numbers are in it."""
+    """Return the units to compare with a value, and how many numbers are in it."""
     if isinstance(value, dict):
         inner = [_size(member) for member in cast("Node", value).values()]
     elif isinstance(value, list):
@@ -361,7 +363,7 @@ def _size(value: Any) -> tuple[int, int]:
 
 
 def _objects(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Node]]:
-    """Every object in a value, wherever it is."""
+    """Yield every object in a value, at any depth, with its path."""
     if isinstance(value, dict):
         yield path, cast("Node", value)
     members = cast("Iterable[tuple[str | int, Any]]", value.items() if isinstance(value, dict) else enumerate(value))

@@ -1,7 +1,7 @@
 """Work contracts: offered by a publisher, claimed by one worker, completed with a result (SPEC 3.1, 4.3).
 
-What a contract allows at the moment of a step is decided by the scripts behind `store`; this module judges what a
-request says and what its tokens prove.
+This module judges what a request says and what its tokens prove. Whether the contract allows a step at that moment is
+decided by the scripts behind `store`.
 """
 
 import secrets
@@ -54,7 +54,7 @@ from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
 SWEEP_LIMIT = 100
-"""How many contracts one sweep brings up to date in a partition; the next sweep takes the rest."""
+"""Most contracts that one sweep brings up to date in each partition; the next sweep takes the rest."""
 
 
 class Tasks:
@@ -70,30 +70,30 @@ class Tasks:
         feed: OfferFeed,
         index: TextIndex,
     ) -> None:
-        """`index`: that of the search, for new offers."""
+        """`index`: the search index for new offers."""
         self._store = store
         self._index = index
         self._proofs = Proofs(store, tokens)
         self._offer_check = OfferCheck(targets, artifact_statuses)
         self.base = f"{settings.public_url}/api/v1/tasks/"
-        """The address of a contract, without its id."""
+        """URL of a contract, without its id."""
         self._listing = TaskListing(feed, store, self.base)
 
     async def create(
         self, new: NewTask, signed: Signed, idempotency: IdempotencyKey | None, client: str
     ) -> tuple[OfferedTask, bool]:
-        """Offer a contract; the second value says whether it is an earlier one, answered again.
+        """Offer a contract. Returns it, and whether the same request had offered it before.
 
-        `client`: the one on whose behalf its callbacks are sent.
+        `client`: the client on whose behalf the contract's callbacks are sent.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
-        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`; `task.unknown` if what
-        it repeats was removed.
+        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`; `task.unknown` if the
+        contract offered before was removed.
         """
         try:
             fields = await self._offer_check.fields(new, client)
         except (Invalid, Refused):
-            # What it names may have ended or moved since, but the same request gets the same answer.
+            # The artifacts or the host that it names may be gone by now, but the same request gets the same answer.
             if idempotency and (before := await self._store.offered_before(idempotency)):
                 return self._offer_again(*before, idempotency), True
             raise
@@ -113,7 +113,7 @@ class Tasks:
         return self._offer(task_id, row), False
 
     def _offer_again(self, task_id: str, row: StoredTask, idempotency: IdempotencyKey) -> OfferedTask:
-        """The answer to an offer that is repeated, whatever has become of it. Raises Refused `idempotency.short`."""
+        """Return the answer to a repeated offer, whatever its status is now. Raises Refused `idempotency.short`."""
         idempotency.check_token(row.created_at, row.now)
         return self._offer(task_id, row)
 
@@ -124,9 +124,9 @@ class Tasks:
     # Reading.
 
     async def get(self, task_id: str, query: TaskQuery | None = None, *, with_result: bool = True) -> Task:
-        """A contract, after waiting for another status if asked to.
+        """Return a contract, after waiting for another status if the query asks for that.
 
-        Unless `with_result`, its result is null and not read. Raises Refused `task.unknown`.
+        Without `with_result`, the result is not read and shows as null. Raises Refused `task.unknown`.
         """
         query = query or TaskQuery()
         ids.require_id(task_id, "task.unknown")
@@ -139,35 +139,35 @@ class Tasks:
         return self._task(task_id, known(row))
 
     async def record(self, task_id: str) -> Task:
-        """A contract as lists show it. Raises Refused `task.unknown`."""
+        """Return a contract as lists show it. Raises Refused `task.unknown`."""
         ids.require_id(task_id, "task.unknown")
         return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
-        """Contracts as lists show them; None for an id of none that can be read."""
+        """Return a contract for each id, as lists show it; None if there is none, or it cannot be read."""
         rows = await self._store.readable(task_ids, LISTED)
         contracts = ((task_id, row) for task_id, row in rows.items() if row.is_contract)
         found = show_each(contracts, self._listing.record)
         return [found.get(task_id) for task_id in task_ids]
 
     async def on_offer(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """Those of the contracts that are offered and can be read, without their texts.
+        """Return the contracts that are offered and can be read, without their texts.
 
-        Raises StoreUnavailable if no server is there.
+        Raises StoreUnavailable if no server can be reached.
         """
         rows, _ = await self._store.listed_reachable(task_ids, CHANGING)
         return {task_id: row for task_id, row in rows.items() if row.is_in("offered")}
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
-        """Contracts of one status, newest first, without their results."""
+        """Return a page of contracts of one status, without their results."""
         return await self._listing.page(query)
 
     async def page_json(self, query: TaskPageQuery, add_cost: AddCost) -> bytes:
-        """`page` as JSON (`TaskListing.page_json`); rows that have not changed are not encoded again."""
+        """Return `page` as JSON (`TaskListing.page_json`). Rows that have not changed are not encoded again."""
         return await self._listing.page_json(query, add_cost)
 
     async def changes(self, task_id: str) -> ChangeLog:
-        """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`."""
+        """Return the last changes of a contract; nothing else of it is read. Raises Refused `task.unknown`."""
         ids.require_id(task_id, "task.unknown")
         return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
 
@@ -180,7 +180,7 @@ class Tasks:
     async def claim(
         self, task_id: str, new: NewClaim, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[ClaimedTask, bool]:
-        """Claim a contract; the second value says whether the claim is an earlier one, answered again.
+        """Claim a contract. Returns it, and whether the same request had claimed it before.
 
         Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `idempotency.short`,
         `signature.replayed`.
@@ -194,7 +194,7 @@ class Tasks:
     async def claim_as(
         self, task_id: str, assignee: str, request: str, idempotency: IdempotencyKey | None, replay_id: str = ""
     ) -> tuple[ClaimedTask, bool]:
-        """As `claim`, under the given id of a request."""
+        """Claim a contract as `claim` does; `request` is the id of the request."""
         row, replayed = await self._store.claim(task_id, assignee, request, replay_id)
         if replayed and idempotency:
             idempotency.check_token(int(row.fields[b"claimed_at"]), row.now)
@@ -203,11 +203,11 @@ class Tasks:
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), replayed
 
     async def was_claimed_by(self, task_id: str, request: str) -> bool:
-        """Whether the last claim of a contract is that of the request."""
+        """Return whether the last claim of a contract was made by this request."""
         return (await self._store.read(task_id, JUDGED)).fields.get(b"claim") == request.encode()
 
     async def extend(self, task_id: str, holding: Holding) -> Task:
-        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`."""
+        """Renew the lease of a claim. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return self._task(task_id, await self._store.extend(task_id, claim))
 
@@ -217,10 +217,10 @@ class Tasks:
         return await self._changed(task_id, await self._store.release(task_id, claim))
 
     async def complete(self, task_id: str, completion: Completion, add_cost: AddCost) -> tuple[CompletedTask, bool]:
-        """Complete a contract with its result, which is kept byte for byte, or submit it for review.
+        """Complete a contract with its result, which is kept byte for byte, or submit the result for review.
 
-        The same JSON again gets the same answer. The second value says whether it was completed in an earlier
-        millisecond. `add_cost` is told the size of the stored result if that is compared.
+        The same JSON again gets the same answer. The second value says whether the result was received in an earlier
+        millisecond. If the stored result has to be compared, `add_cost` is told its size in bytes.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
         `task.schema_dear`.
@@ -232,7 +232,7 @@ class Tasks:
         try:
             row = await self._complete(task_id, claim, result)
         except Refused as refused:
-            # The script compares bytes only, and a result that was handed in is still there to be compared as JSON.
+            # The script compares bytes only. The stored result may be the same JSON in other bytes.
             status = refused.facts.get("status")
             if (refused.code, status) not in (("task.completed", "completed"), ("task.state", "submitted")):
                 raise
@@ -248,9 +248,9 @@ class Tasks:
         return completed, handed_in < row.now
 
     async def fail(self, task_id: str, failed: FailedAttempt) -> tuple[Task, bool]:
-        """End an attempt without a result: the contract is offered again, or has failed.
+        """End an attempt without a result. The contract is then offered again, or has failed.
 
-        The second value says whether that was done in an earlier millisecond.
+        The second value says whether the attempt was ended in an earlier millisecond.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`.
         """
@@ -267,7 +267,7 @@ class Tasks:
     async def transition(
         self, task_id: str, move: Transition, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
-        """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
+        """Move a contract to its next status (SPEC 3.1). Returns it, and whether the same request had moved it before.
 
         Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
         `idempotency.conflict`, `signature.replayed`.
@@ -279,7 +279,7 @@ class Tasks:
     # The publisher's steps.
 
     async def accept(self, task_id: str, proof: Cancellation, signed: Signed) -> Task:
-        """Accept a submitted result, for whoever proves to be the contract's publisher.
+        """Accept a submitted result, if the request proves that it comes from the contract's publisher.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
@@ -292,7 +292,7 @@ class Tasks:
     ) -> tuple[Task, bool]:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
-        The second value says whether the same request had done so before: a later result is not rejected with it.
+        The second value says whether the same request had done so before. A repeated request rejects no later result.
 
         Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`,
         `signature.replayed`.
@@ -306,9 +306,9 @@ class Tasks:
     async def retry(
         self, task_id: str, proof: Cancellation, signed: Signed, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
-        """Give a contract that failed one more attempt, for whoever proves to be its publisher.
+        """Give a contract that failed one more attempt, if the request proves that it comes from the publisher.
 
-        The second value says whether the same request had done so before: it gives no second one.
+        The second value says whether the same request had done so before. A repeated request gives no other attempt.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
         `signature.replayed`.
@@ -318,7 +318,7 @@ class Tasks:
         return await self._changed(task_id, row), replayed
 
     async def cancel(self, task_id: str, proof: Cancellation, signed: Signed) -> Task:
-        """Cancel a contract, for whoever proves to be its publisher.
+        """Cancel a contract, if the request proves that it comes from the publisher.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
@@ -326,9 +326,9 @@ class Tasks:
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
-        """Raise unless the publisher_token or the key of the offer is shown.
+        """Raise unless the request shows the publisher_token or is signed with the key of the offer.
 
-        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`.
+        Raises Refused `task.unknown`, `callbacks.proof` if it has neither a token nor a signature, `task.publisher`.
         """
         await self._proofs.require_publisher(task_id, publisher_token, signer)
 
@@ -340,13 +340,13 @@ class Tasks:
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
     async def readable(self, task_id: str) -> Task | None:
-        """A contract; None for one whose record is damaged. Raises Refused `task.unknown`."""
+        """Return a contract, or None if its record is damaged. Raises Refused `task.unknown`."""
         ids.require_id(task_id, "task.unknown")
         found = await self._store.readable([task_id])
         return show_each(((task_id, known(row)) for task_id, row in found.items()), self._task).get(task_id)
 
     async def purge(self, task_id: str) -> Task | None:
-        """Remove a contract for the operator; returns what was `readable`. Raises Refused `task.unknown`."""
+        """Remove a contract for the operator. Returns what `readable` does. Raises Refused `task.unknown`."""
         task = await self.readable(task_id)
         if not await self._store.forget({task_id: ""}):
             raise Refused("task.unknown")
@@ -356,24 +356,24 @@ class Tasks:
     # The background worker's.
 
     async def project(self, *task_ids: str) -> None:
-        """Put contracts into the lists their status asks for; the worker does so for every task event.
+        """Put contracts into the lists of their statuses, as the worker does after every task event.
 
-        What is no contract is taken off all lists; one that cannot be read stays where it is.
+        An id that is not a contract is taken off all lists. A contract that cannot be read stays where it is.
         """
         await self._store.project(await self._store.read_for_lists(task_ids))
 
     async def sweep(self) -> int:
-        """Record what time has changed; returns how many contracts were looked at. The worker does so all the time.
+        """Record what time alone has changed about contracts that are due. Returns how many were due.
 
-        Contracts are judged by the clock wherever they are read or acted on; this only brings events, callbacks and
-        lists up to date.
+        The worker sweeps all the time. Readers and steps judge contracts by the clock anyway, so a sweep only brings
+        events, callbacks and lists up to date.
         """
         due = await self._store.due(SWEEP_LIMIT)
         await self.project(*await self._store.lapse(due))
         return len(due)
 
     async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:
-        """The contract after its completion, once its result is known to have the shape that was asked for."""
+        """Complete a contract. If it has a result schema, check the result against the schema first."""
         try:
             return await self._store.complete(task_id, claim, result)
         except UncheckedResult as unchecked:
@@ -381,12 +381,12 @@ class Tasks:
             return await self._store.complete(task_id, claim, result, is_checked=True)
 
     async def _changed(self, task_id: str, row: StoredTask) -> Task:
-        """The contract after a step, put into its list."""
+        """Put a contract into its list after a step, and return it."""
         await self._list(task_id, row)
         return self._task(task_id, row)
 
     async def _list(self, task_id: str, row: StoredTask) -> None:
-        """Put a contract into the list of its status; if Redis cannot be reached, the worker will."""
+        """Put a contract into the list of its status. If Redis cannot be reached, the worker does so later."""
         with suppress(StoreUnavailable):
             await self._store.project_soon(task_id, row)
 

@@ -1,6 +1,6 @@
-"""The scripts of contracts and offers, each one atomic step, and what those that act on a contract answer."""
+"""The scripts of contracts and offers, each one atomic step, and the decoding of their replies about a contract."""
 
-# The parameters have the names that the scripts' headers give them.
+# The parameters have the names in the headers of the scripts.
 # ruff: noqa: A002
 
 import math
@@ -18,7 +18,7 @@ from node.tasks.view import StoredTask
 
 
 class ContractKeys(msgspec.Struct, frozen=True, gc=False):
-    """What each step on a contract takes: its keys, and its id."""
+    """Arguments of every step on a contract: its keys and its id."""
 
     task: Key
     leases: Key
@@ -27,7 +27,7 @@ class ContractKeys(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, task_id: str, task: Key | None = None) -> "ContractKeys":
-        """For the contract of that id, or for the copy of it in `task`."""
+        """Return the arguments for the contract with this id, or for its copy under the key `task`."""
         return cls(task or keys.task(task_id), keys.leases_of(task_id), keys.events_of(task_id), task_id)
 
 
@@ -39,7 +39,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 NO_CLAIM = Claim("", "")
-"""Stands for the claim in a step for which none was shown."""
+"""The claim passed to a step if no claim_token was shown."""
 
 
 @step
@@ -59,7 +59,7 @@ def task_create(
 
 @step
 def task_claim(*, contract: ContractKeys, first_use: FirstUse, assignee: str, request: str) -> None:
-    """Claim it for the first who asks."""
+    """Claim a contract for the first worker that asks."""
 
 
 @step
@@ -74,69 +74,69 @@ def task_transition(
     signer: str,
     claim: Claim,
 ) -> None:
-    """Move it to its next status."""
+    """Move a contract to its next status."""
 
 
 @step
 def task_complete(*, contract: ContractKeys, claim: Claim, result: bytes, checked: int) -> None:
-    """Complete it with a result, or submit that."""
+    """Complete a contract with a result, or submit the result."""
 
 
 @step
 def task_fail(*, contract: ContractKeys, claim: Claim, reason: bytes, retryable: int) -> None:
-    """End its attempt without a result."""
+    """End the present attempt at a contract without a result."""
 
 
 @step
 def task_retry(*, contract: ContractKeys, once: Once, first_use: FirstUse, proven: int, signer: str) -> None:
-    """Give it one more attempt."""
+    """Give a contract that failed one more attempt."""
 
 
 @step
 def task_review(
     *, contract: ContractKeys, once: Once, first_use: FirstUse, proven: int, signer: str, reason: str
 ) -> None:
-    """Accept or reject its result."""
+    """Accept or reject a submitted result."""
 
 
 @step
 def task_cancel(*, contract: ContractKeys, first_use: FirstUse, proven: int, signer: str) -> None:
-    """Cancel it."""
+    """Cancel a contract."""
 
 
 @step
 def task_extend(*, contract: ContractKeys, claim: Claim) -> None:
-    """Start its lease again."""
+    """Renew the lease of a claim."""
 
 
 @step
 def task_release(*, contract: ContractKeys, claim: Claim) -> None:
-    """Release its claim."""
+    """Release a claim."""
 
 
 @step
 def task_lapse(*, contract: ContractKeys, again: int) -> None:
-    """Record what time has changed."""
+    """Record what time alone has changed about a contract."""
 
 
 @step
 def task_read(*, task: Key, names: Rest) -> None:
-    """Read fields of it."""
+    """Read fields of a contract, or all."""
 
 
 @step
 def task_compact(*, task: Key, packed: Key, fields: int, content: bytes) -> None:
-    """Put one string in its place."""
+    """Replace the hash of a contract by one compressed string."""
 
 
 @step
 def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
-    """Copy the fields by which a step judges a compacted one."""
+    """Copy the fields by which a step judges a compacted contract."""
 
 
 @step
 def task_forget(*, contract: ContractKeys, packed: Key, judged: str) -> None:
-    """Remove it."""
+    """Remove a contract."""
 
 
 @step
@@ -150,7 +150,7 @@ def offer_announce(*, offers: Key, known: Key, id: str, at: float, keep: int, pu
 
 
 class UncheckedResult(Exception):
-    """The result must fit a schema, and has not been checked yet."""
+    """The result must fit `schema`, and has not been checked yet."""
 
     def __init__(self, schema: bytes) -> None:
         super().__init__()
@@ -158,7 +158,9 @@ class UncheckedResult(Exception):
 
 
 def row_of(reply: RedisReply, asked_at: float = math.inf) -> tuple[StoredTask, bool]:
-    """The contract after a step sent at `asked_at` (monotonic seconds); whether it was done before. Raises Refused."""
+    """Return the contract after a step that was sent at `asked_at` (monotonic seconds), and whether the step was done
+    before. Raises Refused, UncheckedResult.
+    """
     match reply:
         case [b"refused", bytes(code), bytes(status)]:
             raise Refused(code.decode(), status=status.decode())

@@ -1,8 +1,8 @@
 """Work contracts in Redis: a hash for each, in the partition of its id, and a list for each status.
 
-Some time after a contract is over, one compressed string takes the place of its hash (`compaction`); nobody who reads
-(`reader`) or acts on contracts can tell. The lists span all partitions, so they are projections: updated right after a
-contract has changed, and put right by the worker and by any reader that finds them behind.
+Some time after a contract is over, its hash is replaced by one compressed string (`compaction`). Callers that read
+contracts (`reader`) or act on them see no difference. The lists span all partitions, so they are projections: they are
+updated right after a contract changes, and corrected by the worker and by any reader that finds them stale.
 """
 
 from asyncio import gather, to_thread
@@ -48,23 +48,23 @@ COPIED = (
     b"review_ms",
     b"rejection",
 )
-"""Fields by which the scripts judge a contract that is over."""
+"""Fields that the scripts need to judge a contract that is over."""
 
 LATE_SECONDS = 0.05
-"""A contract whose step is longer ago than this is read again before it is listed: somebody else may have changed it.
-Usually it is listed within a few milliseconds."""
+"""Longest time from a contract's step to its listing, in seconds; usually it takes a few milliseconds. A contract that
+is listed later is read again first, since another process may have changed it."""
 
 AGAIN_MS = 60_000
-"""Time until a contract is looked at again after `task_lapse` has failed on it."""
+"""Milliseconds until a contract is due again after `task_lapse` has failed on it."""
 
 NOT_LAPSED = "contract not changed when its time came, its record is damaged"
-"""What is logged when it has failed, with the exception."""
+"""Log message, with the exception, when `task_lapse` has failed on a contract."""
 
 COMPACTED_AT_ONCE = 8
-"""Contracts that are read together to be compacted: each may have a result of a megabyte."""
+"""Contracts that are read together to be compacted. They are few, since each may have a result of a megabyte."""
 
 COPY_MS = 10_000
-"""How long a copy of the COPIED fields is kept: longer than any call to Redis takes."""
+"""TTL of a copy of the COPIED fields, in milliseconds: longer than any call to Redis takes."""
 
 
 class TaskStore(TaskReader):
@@ -84,11 +84,11 @@ class TaskStore(TaskReader):
         client: str,
         own: OwnTerms,
     ) -> tuple[str, StoredTask, bool]:
-        """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
+        """Offer a contract until its `deadline` (ms). Returns its id, the contract, and whether it was offered before.
 
-        `own`: the terms of its text, kept with it. Of a contract that was offered before, only the fields of the offer
-        are read. Raises Refused `idempotency.conflict`, `signature.replayed` for a `replay_id` that was used before,
-        `task.deadline` for one that has passed, `task.unknown` if what was offered before has been removed.
+        `own`: the terms of its text, kept with it. If the contract was offered before, only the fields of the offer are
+        read. Raises Refused `idempotency.conflict`, `signature.replayed` for a `replay_id` that was used before,
+        `task.deadline` for a deadline that has passed, `task.unknown` if the contract offered before was removed.
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)
@@ -112,19 +112,22 @@ class TaskStore(TaskReader):
                 return task_id, *steps.row_of(reply, asked_at)
 
     async def offered_before(self, idempotency: IdempotencyKey) -> tuple[str, StoredTask] | None:
-        """The contract that the same request has offered, as it was then; None if there is none."""
+        """Return the id of the contract that the same request has offered, and the contract as it was then, or None.
+
+        Raises Refused `task.unknown` if that contract was removed.
+        """
         record = await self._store.command("GET", keys.idempotency(idempotency.partition, idempotency.scope))
         digest, _, original = cast("bytes", record or b"").decode().partition(" ")
         return (original, await self._offered(original)) if digest == idempotency.digest else None
 
     async def _offered(self, task_id: str) -> StoredTask:
-        """A contract as it was when it was offered. Raises Refused `task.unknown`."""
+        """Return a contract as it was when it was offered. Raises Refused `task.unknown`."""
         return known(await self.read(task_id, [*JUDGED, *OFFERED])).as_offered
 
     # The worker's steps.
 
     async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
-        """Claim a contract: the contract, and whether the same `request` had claimed it before.
+        """Claim a contract. Returns it, and whether the same `request` had claimed it before.
 
         Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`.
         """
@@ -132,7 +135,7 @@ class TaskStore(TaskReader):
         return await self._run(step, task_id)
 
     async def extend(self, task_id: str, claim: Claim) -> StoredTask:
-        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`."""
+        """Renew the lease of a claim. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         return await self._as_holder(steps.task_extend, task_id, claim)
 
     async def release(self, task_id: str, claim: Claim) -> StoredTask:
@@ -140,10 +143,10 @@ class TaskStore(TaskReader):
         return await self._as_holder(steps.task_release, task_id, claim)
 
     async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
-        """Complete a contract, or submit its result; done before with the same bytes, it stays as it is.
+        """Complete a contract, or submit its result. The same bytes again change nothing.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable, and
-        UncheckedResult for a result that must have a shape, unless it `is_checked`.
+        UncheckedResult for a result that must fit a schema, unless it `is_checked`.
         """
         step = partial(steps.task_complete, result=result, checked=int(is_checked))
         return await self._as_holder(step, task_id, claim)
@@ -158,7 +161,9 @@ class TaskStore(TaskReader):
     async def transition(
         self, task_id: str, actor: Actor, target: str, idempotency: IdempotencyKey | None
     ) -> tuple[StoredTask, bool]:
-        """Move a contract to the next status, which is `target` if one is wanted; whether that was done before.
+        """Move a contract to its next status. Returns it, and whether the same request had moved it before.
+
+        `target`: the status wanted, which must be the next one; may be empty.
 
         Raises Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
         `idempotency.conflict`, `signature.replayed`.
@@ -177,7 +182,9 @@ class TaskStore(TaskReader):
     async def review(
         self, task_id: str, actor: Actor, reason: str, idempotency: IdempotencyKey | None
     ) -> tuple[StoredTask, bool]:
-        """Accept a submitted result, or reject it for a `reason`; whether the same request had done so before.
+        """Accept a submitted result, or reject it if there is a `reason`.
+
+        Returns the contract, and whether the same request had done so before.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`, `signature.replayed`.
         """
@@ -185,7 +192,7 @@ class TaskStore(TaskReader):
         return await self._as_actor(step, task_id, actor)
 
     async def retry(self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None) -> tuple[StoredTask, bool]:
-        """Give a contract that failed one more attempt; whether the same request had done so before.
+        """Give a contract that failed one more attempt. Returns it, and whether the same request had done so before.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
         `signature.replayed`.
@@ -198,19 +205,20 @@ class TaskStore(TaskReader):
         row, _ = await self._as_actor(steps.task_cancel, task_id, actor)
         return row
 
-    # What time brings.
+    # Changes by time alone, and removal.
 
     async def due(self, limit: int) -> list[str]:
-        """Contracts that time has changed, up to `limit` from each partition that can be read.
+        """Return contracts that time alone has changed, up to `limit` from each partition that can be read.
 
-        Raises StoreUnavailable if no server is there.
+        Raises StoreUnavailable if no server can be reached.
         """
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def lapse(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """Record what time has changed about contracts; returns the status of each afterwards.
+        """Record what time alone has changed about contracts. Returns the status of each afterwards, by id.
 
-        It is empty for what is no contract. Contracts whose records are damaged are left out, and not due for a while.
+        The status is empty if the id is not a contract. Contracts whose records are damaged are left out, and are not
+        due again for AGAIN_MS.
         """
         return await read_each(task_ids, self._lapse, NOT_LAPSED)
 
@@ -219,14 +227,14 @@ class TaskStore(TaskReader):
         return [code_of(reply) for reply in await self._store.run_all(lapsing)]
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
-        """When contracts ended (ms); None for one that is not over, or compacted already."""
+        """Return when each contract ended (ms); None for one that is not over, or is already compacted."""
         found = await self._store.run_all(
             ("HMGET", keys.task(each), *(f"{status}_at" for status in OVER)) for each in task_ids
         )
         return [next((int(at) for at in times if at), None) for times in cast("list[list[bytes | None]]", found)]
 
     async def compact(self, task_ids: Sequence[str]) -> int:
-        """Put a string in the place of each contract that is over; returns how many were."""
+        """Replace each contract that is over by a compressed string. Returns how many were replaced."""
         compacted = 0
         for start in range(0, len(task_ids), COMPACTED_AT_ONCE):
             compacted += await self._compact(task_ids[start : start + COMPACTED_AT_ONCE])
@@ -235,9 +243,10 @@ class TaskStore(TaskReader):
     async def _compact(self, task_ids: Sequence[str]) -> int:
         hashes = await self._store.run_all(("HGETALL", keys.task(each)) for each in task_ids)
         read = [(task_id, fields_of(fields)) for task_id, fields in zip(task_ids, hashes, strict=True)]
-        # The step sees by the number of fields that nothing has changed. One that ends meanwhile may have as many.
+        # The step detects a change by the number of fields only. A contract that ends after it was read may have the
+        # same number, so only contracts that were already over are compacted.
         rows = {task_id: fields for task_id, fields in read if StoredTask(0, fields).is_over}
-        # Beside the event loop: to deflate a result of a megabyte takes up to a tenth of a second.
+        # In a thread, since deflating a result of a megabyte takes up to a tenth of a second.
         packed = await to_thread(lambda: [pack(fields) for fields in rows.values()])
         compacting = (
             steps.task_compact(
@@ -248,8 +257,11 @@ class TaskStore(TaskReader):
         return [code_of(reply) for reply in await self._store.run_all(compacting)].count("compacted")
 
     async def forget(self, contracts: Mapping[str, str]) -> list[str]:
-        """Remove contracts, each if it is still at the `stage` given here and nobody is at work on it; with none given,
-        in any case. Returns those that were removed."""
+        """Remove contracts. Returns the ids of those removed.
+
+        `contracts` gives the `stage` of each id. A contract is removed only if it is still at that stage and nobody is
+        at work on it; if the stage is empty, it is removed in any case.
+        """
         removing = (
             steps.task_forget(contract=ContractKeys.of(each), packed=keys.packed(each), judged=stage)
             for each, stage in contracts.items()
@@ -260,10 +272,10 @@ class TaskStore(TaskReader):
     # The lists.
 
     async def project(self, rows: Mapping[str, StoredTask]) -> None:
-        """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
+        """List contracts under their status only, announce those on offer, and unlist ids that are not contracts.
 
-        It is idempotent. A process that was held up since it read the contracts reads them again: others may have
-        changed and listed them meanwhile.
+        Idempotent. Contracts that were read more than LATE_SECONDS ago are read again: another process may have changed
+        and listed them meanwhile.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for row in rows.values()):
             rows = await self.read_for_lists(list(rows))
@@ -274,9 +286,10 @@ class TaskStore(TaskReader):
         await gather(self._store.run_all(commands), self._store.run_all(announcements))
 
     async def project_soon(self, task_id: str, row: StoredTask) -> None:
-        """`project` for one contract right after its step, with those of other requests; nobody waits for it.
+        """Project a contract right after its step, together with those of other requests, without waiting for Redis.
 
-        A process that was held up since the step runs `project` itself. If Redis is out of reach, the worker does it.
+        If the step was more than LATE_SECONDS ago, `project` is called instead. If Redis is out of reach, the worker
+        does the same later.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.project({task_id: row})
@@ -295,10 +308,10 @@ class TaskStore(TaskReader):
         return row
 
     async def _run(self, step: Callable[..., Step], task_id: str) -> tuple[StoredTask, bool]:
-        """Run a step on a contract: the contract afterwards, and whether the step was done before. Raises Refused.
+        """Run a step on a contract. Returns the contract afterwards, and whether the step was done before.
 
-        A compacted contract has no hash for the step to look at, so the step is run on a copy of what it judges by.
-        That is enough, since no step changes a contract that is over.
+        A compacted contract has no hash, so the step is run on a temporary copy of the fields that it judges by. That
+        is enough, since no step changes a contract that is over. Raises Refused, UncheckedResult.
         """
         asked_at = monotonic()
         reply = cast("list[RedisReply]", await self._store.run(step(contract=ContractKeys.of(task_id))))
@@ -307,7 +320,7 @@ class TaskStore(TaskReader):
         judged = (await self.compacted([task_id], COPIED)).get(task_id)
         if judged is None:
             return steps.row_of(reply)
-        # The result may be large, so an empty one stands for it, which differs from any that a request brings.
+        # The result may be large, so the copy has an empty one, which differs from any that a request can bring.
         copied = [*flat_of(judged), b"result_payload", b""]
         copy = keys.unpacked(task_id)
         await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=copied))
@@ -319,7 +332,7 @@ class TaskStore(TaskReader):
 
 
 def _after_steps(changed: Sequence[tuple[str, StoredTask]]) -> Iterator[Step | list[str | int]]:
-    """What lists contracts that steps have just changed, and announces offers."""
+    """Return the commands and steps that list contracts just changed by steps, and announce offers."""
     commands, announcements = _changes_of_lists(dict(changed), after_step=True)
     return chain(commands, announcements)
 
@@ -327,9 +340,10 @@ def _after_steps(changed: Sequence[tuple[str, StoredTask]]) -> Iterator[Step | l
 def _changes_of_lists(
     rows: Mapping[str, StoredTask], *, after_step: bool = False
 ) -> tuple[list[list[str | int]], list[Step]]:
-    """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
+    """Return the commands that list contracts under their status only, and the steps that announce offers.
 
-    A contract that cannot be read stays where it is. `after_step`: none was over before, since a step has changed it.
+    A contract that cannot be read stays where it is. `after_step`: a step has just changed each contract, so none of
+    them was over before.
     """
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
@@ -349,7 +363,7 @@ def _changes_of_lists(
 
 
 def _listing_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:
-    """A contract, its list, its score there, and what announces it; no list and 0 for what is no contract."""
+    """Return a contract, its list, its score there, and the step that announces it; for other ids, no list and 0."""
     if not row.is_contract:
         return row, None, 0, None
     return row, row.status, row.created_at, announcement_of(task_id, row)

@@ -1,7 +1,7 @@
 """A stored contract as its readers see it.
 
 The hash may lag behind the clock: a claim whose lease has ended is void before any script has removed it from the
-hash. So every view is of the moment at which the fields were read (`node.tasks.lapse`).
+hash. So every view shows the contract as of the moment when its fields were read (`node.tasks.lapse`).
 """
 
 import math
@@ -43,7 +43,7 @@ BASE = (
     b"lease_expires_at",
     b"attempt",
 )
-"""Fields that lists show of every contract. One that has further fields of LISTED has `more`."""
+"""Fields that lists show of every contract. A contract that has further fields of LISTED has the field `more`."""
 
 LISTED = (
     *BASE,
@@ -57,14 +57,14 @@ LISTED = (
     b"failed_at",
     b"expired_at",
 )
-"""Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
-result_payload, result_schema and attempts, which may be large."""
+"""Fields that lists show of contracts that use more than SPEC asks for, or that failed. result_payload, result_schema
+and attempts are not among them, since they may be large."""
 
 TEXTS = (b"title", b"description", b"input_artifact_ids", b"signature")
 """Fields of LISTED that may be long. They never change."""
 
 CHANGING = tuple(name for name in LISTED if name not in TEXTS)
-"""The other ones."""
+"""Fields of LISTED that are not TEXTS."""
 
 LISTED_BY = (
     *JUDGED,
@@ -79,36 +79,36 @@ LISTED_BY = (
     b"expired_at",
     b"more",
 )
-"""Fields that say in which list a contract belongs, and since when. None of them is a text of any length."""
+"""Fields that decide in which list a contract belongs, since when, and how it is announced. None is a long text."""
 
 
 class StoredTask(msgspec.Struct, frozen=True):
-    """Fields of a contract as they are at the time at which they were read (ms, by Redis' clock)."""
+    """Fields of a contract as of `now`, the time when they were read (ms, by Redis' clock)."""
 
     now: int
     fields: Fields
     asked_at: float = math.inf
-    """Monotonic seconds just before it was read; infinite where that does not matter."""
+    """Monotonic seconds just before the contract was read; infinite where that does not matter."""
 
     @classmethod
     def of(cls, now: int, fields: Fields, asked_at: float) -> "StoredTask":
-        """From what is stored, which may lag behind."""
+        """Make one from the stored fields, which may lag behind the clock."""
         return cls(now, at_time(fields, now), asked_at)
 
     @property
     def as_offered(self) -> "StoredTask":
-        """As it was when it was offered."""
+        """The contract as it was when it was offered."""
         kept = {name: value for name, value in self.fields.items() if name in OFFERED}
         return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"}, self.asked_at)
 
     def with_texts_of(self, before: "StoredTask") -> "StoredTask":
-        """With the TEXTS that were read before."""
+        """Return this contract with the TEXTS that were read before."""
         texts = {name: value for name, value in before.fields.items() if name in TEXTS}
         return StoredTask(self.now, texts | self.fields, self.asked_at)
 
     @property
     def is_contract(self) -> bool:
-        """Whether it is neither an unknown id nor an A2A message task, whose keys look the same."""
+        """Whether this is a contract, not an unknown id or an A2A message task, whose key looks the same."""
         return self.fields.get(b"kind") == b"contract"
 
     @property
@@ -117,32 +117,35 @@ class StoredTask(msgspec.Struct, frozen=True):
         return cast("TaskStatus", self.fields[b"status"].decode())
 
     def is_in(self, status: TaskStatus) -> bool:
-        """Whether it is a contract of that status."""
+        """Return whether it is a contract of that status."""
         return self.fields.get(b"status") == status.encode() and self.is_contract
 
     @property
     def stage(self) -> str:
-        """Its status and the number of its attempt, such as `offered 2`: once claimed, it is never offered so again."""
+        """Status and number of the attempt, such as `offered 2`.
+
+        A claim raises the number, so a contract that was claimed is never offered at an earlier stage again.
+        """
         return f"{self.status} {self.fields[b'attempt'].decode()}"
 
     @property
     def is_over(self) -> bool:
-        """Whether it is a contract that nothing changes any more."""
+        """Whether it is a contract with a final status."""
         return self.is_contract and self.status in OVER
 
     @property
     def can_be_claimed(self) -> bool:
-        """Whether it is on offer and not in the pause after an attempt that failed."""
+        """Whether it is on offer and not in the pause after a failed attempt."""
         return self.is_in("offered") and b"retry_at" not in self.fields
 
     @property
     def statuses(self) -> tuple[TaskStatus, ...]:
-        """Those that it may have or have had; only a contract with `more` has others than the plain ones."""
+        """Statuses that it may have or have had. Only a contract with `more` has others than PLAIN_STATUSES."""
         return PLAIN_STATUSES if self.is_contract and b"more" not in self.fields else STATUSES
 
     @property
     def created_at(self) -> int:
-        """When it was offered first (ms)."""
+        """When it was first offered (ms)."""
         return int(self.fields[b"created_at"])
 
     @property
@@ -155,24 +158,24 @@ class StoredTask(msgspec.Struct, frozen=True):
 
     @property
     def lasts(self) -> float:
-        """Seconds, after it was read, until it changes by itself; infinite if it never does."""
+        """Seconds, from when it was read, until it changes by time alone; infinite if it never does."""
         return (next_change(self.fields) - self.now + 1) / 1000
 
     @property
     def result(self) -> bytes:
-        """The result of a completed one: JSON. A transition to completed leaves none behind."""
+        """The result as JSON; null if a transition completed the contract without one."""
         return self.fields.get(b"result_payload", b"null")
 
 
 def known(row: StoredTask) -> StoredTask:
-    """The contract. Raises Refused `task.unknown` if there is none."""
+    """Return `row` if it is a contract. Raises Refused `task.unknown` otherwise."""
     if not row.is_contract:
         raise Refused("task.unknown")
     return row
 
 
 def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> Task:
-    """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and has one."""
+    """Return the record that readers get (SPEC 2.3, DESIGN 8); if `whole`, with its result, schema and attempts."""
     fields = row.fields
     claimed, completed = number(fields.get(b"claimed_at")), number(fields.get(b"completed_at"))
     lease = number(fields.get(b"lease_ms"))
@@ -207,20 +210,20 @@ class ChangeLog(msgspec.Struct, frozen=True):
     """The last changes of a contract (lua/lib/announce_task.lua)."""
 
     count: int
-    """Of all changes: the number of the last one."""
+    """Number of all changes so far, which is also the number of the last one."""
     last: list[tuple[str, int]]
     """What happened and when (ms), the oldest first."""
 
     @classmethod
     def of(cls, fields: Fields) -> "ChangeLog":
-        """From a stored contract. One that was stored before there was such a log has none."""
+        """Read the log of a stored contract. It is empty if a version without such logs stored the contract."""
         count, *changes = fields.get(b"changes", b"0").decode().split(" ")
         pairs = (change.split("@") for change in changes)
         return cls(int(count), [(what, int(at)) for what, at in pairs])
 
 
 def elapsed(claimed: int, ended: int) -> int:
-    """Milliseconds from a claim to its result; 0 if the clock was set back meanwhile."""
+    """Return the milliseconds from a claim to its result; 0 if the clock was set back meanwhile."""
     return max(0, ended - claimed)
 
 
@@ -229,7 +232,7 @@ def _result(fields: Fields) -> msgspec.Raw:
 
 
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
-    """What is shown only of a contract that was offered with more than SPEC asks for, or that failed."""
+    """Return the fields that are shown only for contracts that use more than SPEC asks for, or that failed."""
     shown: dict[str, Any] = {}
     if b"more" not in fields:
         return shown
@@ -253,7 +256,7 @@ def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
 
 
 def _attempt(line: bytes) -> EndedAttempt:
-    """An attempt that ended without a result, from what `lua/lib/end_attempt.lua` has noted."""
+    """Decode an attempt that ended without a result, as `lua/lib/end_attempt.lua` has recorded it."""
     noted = msgspec.json.decode(line)
     times = {name: timestamp(noted[name]) for name in ("claimed_at", "ended_at")}
     return msgspec.convert({"reason": None, **noted, **times}, EndedAttempt)

@@ -21,7 +21,7 @@ class OffersApi:
     """How workers find offered contracts, over HTTP."""
 
     def __init__(self, offers: OfferSearch, claims: ClaimsOfAny, limiter: Limiter, search: PermitOf) -> None:
-        """`search`: a permit of a search."""
+        """`search` opens the permit of a search."""
         self._offers = offers
         self._claims = claims
         self._limiter = limiter
@@ -57,8 +57,8 @@ class OffersApi:
     async def claim_next(self, request: Request) -> Response:
         """Claim the next contract whose skills are all among the worker's; with a query, the one that matches best.
 
-        It counts once, however many contracts others were faster to claim. Repeated with its Idempotency-Key after a
-        lost answer, it gets the same contract. With a query it counts as a search, too.
+        The request counts once, however many contracts it loses to faster workers. Repeated with its Idempotency-Key
+        after a lost answer, it gets the same contract. With a query, it counts as a search, too.
         """
         async with self._limiter.permit(request, "claim") as permit:
             new = await read_json(request, NextClaim)
@@ -75,7 +75,7 @@ class OffersApi:
                     claiming = self._claims.claim(new, idempotency, permit.client, searching.spend, keep_intent)
                     try:
                         task, replayed = await request.while_waiting(new.wait, claiming)
-                    except Disconnected:  # it has claimed nothing, unless it left in the moment of a claim
+                    except Disconnected:  # nothing was claimed, unless the client left during a claim
                         await permit.keep_nothing()
                         raise
             if replayed:
@@ -85,7 +85,7 @@ class OffersApi:
         return json_response(task) if task else Response(204, b"", ())
 
     def routes(self) -> tuple[Route, ...]:
-        """NETWORK 4."""
+        """Return the routes of NETWORK 4."""
         return routes_of(
             "tasks",
             ("POST", "/api/v1/tasks/search", self.search_tasks),

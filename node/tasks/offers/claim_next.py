@@ -24,7 +24,7 @@ NextOffer = Callable[[float], Awaitable[Offer | None]]
 """Returns the next offer that fits, or None if there is none within that many seconds."""
 
 INTENT_BYTES = 200
-"""What the record of the contract that a request with an Idempotency-Key is about to claim takes."""
+"""Bytes that an intent takes: the record of the contract that a request with an Idempotency-Key is about to claim."""
 
 LOST = ("task.claimed", "task.paused", "task.state", "task.unknown")
 """Refusals of a claim after which another contract is tried."""
@@ -50,13 +50,14 @@ class ClaimsOfAny:
         charge: Charge,
         on_intent: Callable[[], None] = lambda: None,
     ) -> tuple[ClaimedTask | None, bool]:
-        """A contract that fits, claimed, or None when the time is up; whether the same request had claimed it before.
+        """Claim a contract that fits. Returns it, or None when the time is up, and whether the same request had claimed
+        it before.
 
-        With an Idempotency-Key the contract is recorded before it is claimed, under the request's own id, and before
-        the first of them is, `on_intent` is called. So whoever repeats a request whose answer was lost gets the same
-        claim, and no contract stays claimed unknown to its worker. A `query` is searched on the account of `client`,
-        and `charge` is told what that looks at. Raises Invalid, Refused `idempotency.short`, `limit.waiting`,
-        `task.state` if the contract that the key has claimed is over, StoreUnavailable.
+        With an Idempotency-Key, each contract is recorded under the request's own id before it is claimed. So a request
+        that is repeated after a lost answer gets the same claim, and no contract stays claimed without its worker
+        knowing. `on_intent` is called before the first such record. A `query` is searched on the account of `client`,
+        and `charge` is told the work of the search. Raises Invalid, Refused `idempotency.short`, `limit.waiting`,
+        `task.state` if the contract that was claimed with the key is no longer claimed, StoreUnavailable.
         """
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
@@ -73,7 +74,7 @@ class ClaimsOfAny:
                 if idempotency:
                     if intended == earlier:
                         on_intent()
-                    # Another request with that key may have been faster; then its contract counts.
+                    # Another request with the same key may have recorded a contract before; then that one counts.
                     intended = task_id = await self._intend(idempotency, intended, offer.id)
                     if task_id != offer.id:
                         self._matching.offer(offer)
@@ -92,7 +93,7 @@ class ClaimsOfAny:
 
     @asynccontextmanager
     async def _offers(self, new: NextClaim, client: str, charge: Charge) -> AsyncGenerator[NextOffer]:
-        """The offers for this request while the block runs: by meaning if it has a query, else as they come."""
+        """Yield a function that returns the next offer: the best match for a query, without one as offers come."""
         if new.query is not None:
             look = partial(self._search.nearest, new, new.query, client, charge)
             yield NearestOffers(self._search, client, look).next
@@ -100,12 +101,12 @@ class ClaimsOfAny:
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         async with self._matching.waiter(wanted) as waiter:
             yield partial(self._matching.next, waiter)
-            waiter.taken = None  # not reached if a claim raised: then its offer goes to others who wait here
+            waiter.taken = None  # not reached if a claim raised: then the offer goes to another waiting worker
 
     async def _again(
         self, intended: str, new: NextClaim, request: str, idempotency: IdempotencyKey | None
     ) -> tuple[ClaimedTask, bool] | None:
-        """The claim that the same request has made, or was about to make; None if another worker has that contract."""
+        """Return the claim that the same request made or was about to make; None if another worker has the contract."""
         claimed = await self._claim(intended, new, request, idempotency)
         if claimed is None and await self._tasks.was_claimed_by(intended, request):
             raise Refused("task.state", status="no longer claimed with this Idempotency-Key")
@@ -122,7 +123,7 @@ class ClaimsOfAny:
             return None
 
     async def _intend(self, idempotency: IdempotencyKey, before: str, task_id: str) -> str:
-        """Record the contract to be claimed if `before` is still the one recorded; returns the one recorded now."""
+        """Record the contract to be claimed if `before` is still the one recorded. Returns the one recorded now."""
         intending = steps.task_intend(
             intent=keys.idempotency(idempotency.partition, idempotency.scope),
             before=before,

@@ -1,8 +1,8 @@
-"""How processes tell each other what is on offer: a feed of contracts that were just put on offer.
+"""The feed of offers: a stream by which processes tell each other which contracts were just put on offer.
 
-The feed is one capped stream for all partitions. The process that puts a contract on offer adds to it right after the
-contract's own script. The worker does so once more, which changes nothing unless that process died in between. A
-channel of the same name wakes those who wait.
+The feed is one capped stream for all partitions. The process that puts a contract on offer adds the offer right after
+the contract's own script. The worker does so once more, which changes nothing unless that process died in between. A
+wake-up on the channel of the same name reaches those who wait for work.
 """
 
 import json
@@ -26,7 +26,7 @@ START = "0-0"
 """The position before the first entry of the feed."""
 
 PAGE = 256
-"""How many offers are read in one trip."""
+"""Most offers that are read in one round trip."""
 
 _LAST = ("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1)
 
@@ -34,7 +34,7 @@ _FACTS = ("kind", "status", "publisher_id", "skills", "retry_at")
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """A contract that was on offer a moment ago, and what decides whom it fits."""
+    """A contract that was on offer a moment ago, and the facts that decide which workers it fits."""
 
     id: str
     publisher_id: str
@@ -49,12 +49,12 @@ class WantedOffers(msgspec.Struct, frozen=True):
     """Empty = all."""
 
     def fits(self, offer: Offer) -> bool:
-        """Whether the worker has all skills that the contract asks for, and works for its publisher."""
+        """Return whether the worker has all skills that the contract asks for, and works for its publisher."""
         return offer.skills <= self.skills and (not self.publishers or offer.publisher_id in self.publishers)
 
 
 def announcement_of(task_id: str, row: StoredTask) -> Step | None:
-    """The step that announces a contract as it is now; None if it cannot be claimed."""
+    """Return the step that announces a contract as it is now; None if it cannot be claimed."""
     if not row.can_be_claimed:
         return None
     fields = row.fields
@@ -62,7 +62,7 @@ def announcement_of(task_id: str, row: StoredTask) -> Step | None:
         offers=keys.OFFERS,
         known=keys.KNOWN_OFFERS,
         id=task_id,
-        # A contract may be claimed and given back within the millisecond in which it was put on offer.
+        # The attempt makes it unique: a contract may be put on offer, claimed and released within one millisecond.
         at=row.changed_at + int(fields[b"attempt"]) % 1000 / 1000,
         keep=FEED_LENGTH,
         publisher=fields[b"publisher_id"],
@@ -78,15 +78,15 @@ class OfferFeed:
         self.wakeups = store.wakeups
 
     async def end(self) -> str:
-        """The id of the newest entry."""
+        """Return the id of the newest entry, or START."""
         return _end(await self._store.command(*_LAST))
 
     async def after(self, entry: str) -> list[tuple[str, Offer]]:
-        """Up to PAGE entries after that one, oldest first."""
+        """Return up to PAGE entries after that one, oldest first."""
         return _entries(await self._store.command(*_after(entry)))
 
     async def tail(self, entry: str) -> tuple[list[tuple[str, Offer]], str]:
-        """Like `after`, with the position to go on from.
+        """Return the entries as `after` does, and the position to go on from.
 
         A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
         end: otherwise each new entry before it would wake the reader in vain.
@@ -96,19 +96,19 @@ class OfferFeed:
         return entries, entries[-1][0] if entries else min(entry, _end(last), key=entry_id)
 
     async def count(self) -> int:
-        """How many contracts are listed as offered."""
+        """Return how many contracts are listed as offered."""
         return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
-        """Those in a part of the list that can be claimed, newest first, and those that are out of reach."""
+        """Return the claimable offers in a part of the list, newest first, and the ids of those out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
         return await self.among(names_of(found))
 
     async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
-        """Those of the contracts that can be claimed, in their order, and those out of reach. No texts are read.
+        """Return the contracts that can be claimed, in the given order, and the ids of those out of reach.
 
-        What time has changed counts once it is recorded.
+        No texts are read. A change by time alone counts only once a step has recorded it.
         """
         rows, unreachable = await read_reachable(task_ids, self._facts)
         offers = show_each(rows.items(), _offer_of)
@@ -128,7 +128,7 @@ def _entries(reply: object) -> list[tuple[str, Offer]]:
 
 
 def _offer_of(task_id: str, row: RedisReply) -> Offer | None:
-    """The offer with these _FACTS; None for what cannot be claimed."""
+    """Return the offer with these _FACTS; None if it cannot be claimed."""
     kind, status, publisher, skills, pause = cast("Sequence[bytes | None]", row)
     if kind != b"contract" or status != b"offered" or not publisher or pause:
         return None

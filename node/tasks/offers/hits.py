@@ -1,4 +1,4 @@
-"""What a search for offered contracts answers."""
+"""The answer to a search for offered contracts."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -17,7 +17,7 @@ class TaskHit(msgspec.Struct):
     task_id: str
     title: Annotated[str, Meta(examples=["Summarise a report about solar panels"])]
     snippet: Annotated[str, Meta(examples=["One page of plain English, with three figures."])]
-    """Of the description; of a contract without one, its title."""
+    """Passage of the description; the title if there is no description."""
     score: Annotated[float, Meta(examples=[0.83])]
     url: str
     mode: HitMode
@@ -27,16 +27,19 @@ class TaskHit(msgspec.Struct):
 
 
 class TaskHits(SearchAnswer):
-    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
+    """Hits, best first. `mode` says how the search was done: `text` if no embedding was available.
 
-    Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
+    Without a hit, `lower_threshold` says which lower threshold would find some, and how many; absent if none would.
     """
 
     hits: list[TaskHit]
 
     @classmethod
     def of(cls, found: FoundEntities, offers: Mapping[str, StoredTask], base: str) -> "TaskHits":
-        """Of what was found, and those of the contracts that are still offered; `base`: their address without an id."""
+        """Make hits of the contracts that were found and are still offered (in `offers`).
+
+        `base`: URL of a contract, without its id.
+        """
 
         def hit_of(task_id: str, each: FoundEntity) -> TaskHit:
             fields = offers[task_id].fields

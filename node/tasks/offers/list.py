@@ -1,7 +1,7 @@
-"""The list of offers for agents that look for work: filtered, from where they last stopped, or with a wait.
+"""The list of offers for agents that look for work: filtered, continued from a position, or with a wait.
 
-A reader goes on from a position: an entry of the feed, and the contracts before it that were out of reach when their
-turn came. These are shown as soon as they can be read, so no offer is passed over because a server was away.
+A position (`since`) is an entry of the feed, and the contracts before it that were out of reach when their turn came.
+These contracts are shown as soon as they can be read, so no offer is missed because a server was away.
 """
 
 import asyncio
@@ -20,33 +20,33 @@ from node.tasks.reader import TaskReader
 from node.tasks.view import StoredTask
 
 FILTERED = 1000
-"""How many of the newest offers a filter looks at."""
+"""How many of the newest offers a filter is applied to."""
 
 REST = 2.0
-"""Pause after a look at them, in multiples of what the look took. Looks are charged to nobody; with the pause they take
-a third of a process at most, however many ask for them."""
+"""Pause after a look at the newest offers, as a multiple of the look's duration. Looks are charged to nobody; with the
+pause, they take at most a third of a process, however many clients ask."""
 
 MAX_REST_SECONDS = 0.25
-"""Seconds; the longest pause, also when a look took long because Redis was out of reach."""
+"""Longest such pause, in seconds, also when a look took long because Redis was out of reach."""
 
 
 LOOK_BYTES = 256
-"""Cost of an entry of the feed that is looked at (4 µs), in bytes of an answer."""
+"""Cost of looking at one entry of the feed (4 µs), in bytes of an answer."""
 
 AddCost = Callable[[int], None]
-"""Takes what a request costs beside its answer, in bytes of one."""
+"""Takes the cost of a request besides its answer, in bytes of an answer."""
 
 
 class OfferRows(NamedTuple):
-    """Some offers, and where to go on."""
+    """Some offers, and the position to go on from."""
 
     rows: dict[str, StoredTask]
     total: int
     next_since: str
     is_incomplete: bool
-    """Whether some are left out that belong here, because they are out of reach."""
+    """Whether offers that belong here are left out because they are out of reach."""
     has_more: bool = False
-    """Whether the feed goes on after `next_since`, as far as is known."""
+    """Whether the feed has entries after `next_since`, as far as is known."""
 
 
 class OfferList:
@@ -61,16 +61,16 @@ class OfferList:
         """Monotonic time before which the list is not looked at again."""
 
     async def page(self, query: TaskPageQuery, add_cost: AddCost) -> OfferRows:
-        """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable.
+        """Return the offers that the query asks for; if it waits, as soon as there are some. Raises StoreUnavailable.
 
-        `add_cost` is told of the entries of the feed that were looked at, of which none may fit.
+        `add_cost` is told the cost of the feed entries that were looked at, even if none of them fits.
         """
         since = query.since
 
         async def look() -> OfferRows:
             nonlocal since
             found = await (self._listed(query) if since is None else self._since(query, since, add_cost))
-            since = found.next_since  # the list is looked through once, then the feed
+            since = found.next_since  # the list is read once, and from then on the feed
             return found
 
         return await wait_for_change(
@@ -79,12 +79,12 @@ class OfferList:
             query.wait,
             look,
             lambda found: bool(found.rows),
-            # What follows is in the feed already, so no wake-up will come for it.
+            # The next entries are in the feed already, so no wake-up will come for them.
             lambda found: 0 if found.has_more else math.inf,
         )
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
-        """The newest offers that fit."""
+        """Return the newest offers that fit."""
         end, offers, unreachable = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
         rows, unread = await self._read(found[query.offset : query.offset + query.limit])
@@ -92,7 +92,7 @@ class OfferList:
         return OfferRows(rows, len(found), since_of(end, left_out), is_incomplete=bool(left_out))
 
     async def _look(self, _: None) -> tuple[str, list[Offer], list[str]]:
-        """The end of the feed, the newest offers, and which contracts are out of reach. Raises StoreUnavailable."""
+        """Return the end of the feed, the newest offers, and the ids of those out of reach. Raises StoreUnavailable."""
         await asyncio.sleep(self._rests_until - monotonic())
         began = monotonic()
         try:
@@ -103,7 +103,7 @@ class OfferList:
             self._rests_until = now + min(REST * (now - began), MAX_REST_SECONDS)
 
     async def _since(self, query: TaskPageQuery, since: str, add_cost: AddCost) -> OfferRows:
-        """The offers that fit after a position: first those that were left out before it, then what the feed has."""
+        """Return the offers that fit after a position: first those left out before it, then those in the feed."""
         entry, *left_out = since.split(SEPARATOR)
         entries, reached = await self._tails.get(entry)
         add_cost(LOOK_BYTES * (len(entries) + len(left_out)))
@@ -111,7 +111,7 @@ class OfferList:
         rows = dict(islice(back.items(), query.limit))
         later = [*still_out, *islice(back, query.limit, None)]
         fitting = [(at, offer.id) for at, offer in entries if _fits(offer, query)]
-        # Those that turn out to be out of reach must have a place among the ones that are left out.
+        # Any of these may turn out to be out of reach, and then needs a place among those left out.
         room = min(query.limit - len(rows), MAX_LEFT_OUT - len(later))
         new = fitting[:room]
         if new != fitting:
@@ -123,7 +123,7 @@ class OfferList:
         return OfferRows(rows, len(rows), next_since, is_incomplete=bool(still_out or newly_out), has_more=has_more)
 
     async def _offered(self, task_ids: Sequence[str], query: TaskPageQuery) -> tuple[dict[str, StoredTask], list[str]]:
-        """Those of the contracts that can be claimed and fit, and those that are out of reach."""
+        """Return the contracts that can be claimed and fit, and the ids of those out of reach."""
         offers, unreachable = await self._feed.among(task_ids)
         rows, unread = await self._read([offer.id for offer in offers if _fits(offer, query)])
         return rows, [*unreachable, *unread]
@@ -134,7 +134,7 @@ class OfferList:
 
 
 def since_of(entry: str, left_out: Iterable[str]) -> str:
-    """The position after that entry of the feed, where these contracts are still to be shown."""
+    """Return the position after that entry of the feed, at which the contracts `left_out` are still to be shown."""
     return SEPARATOR.join((entry, *dict.fromkeys(left_out)))
 
 

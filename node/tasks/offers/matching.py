@@ -1,9 +1,9 @@
 """Matches offers with the workers that wait for one in this process.
 
-All of them share one reader of the feed and one view of the list of offers, and an offer is handed to only one of them
-at a time. So a waiting worker costs Redis nothing, and a new contract is claimed once by each process that has a worker
-for it: one of these claims wins, and the workers that lost wait on. Nothing here is more than a hint: the contract's
-own script decides who claims it.
+The waiting workers share one reader of the feed and one view of the list of offers, and an offer is handed to only one
+of them at a time. So a waiting worker costs Redis nothing, and each process that has a worker for a new contract tries
+to claim it once: one of these claims wins, and the workers that lost go on waiting. An offer here is only a hint: the
+contract's own script decides who claims it.
 """
 
 import asyncio
@@ -20,29 +20,29 @@ from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, WantedOffers
 
 MAX_PAGES = 16
 MAX_KNOWN = MAX_PAGES * PAGE
-"""How many offers a process looks at. If there are more, it looks at this many in a row, from a random page on."""
+"""Most offers that a process knows. If there are more, it reads this many in a row, starting at a random page."""
 
 FRESH_SECONDS = 1.0
-"""A read of the list that is younger than this serves new waiters, too; newer offers are in the feed."""
+"""Age in seconds up to which a read of the list serves new waiters, too; newer offers come with the feed."""
 
 HANDED_SECONDS = 5.0
-"""How long an offer that was handed out is not taken from the list again, which may lag behind."""
+"""Seconds for which an offer that was handed out is not taken from the list again, since the list may lag behind."""
 
 IDLE_SECONDS = 5.0
-"""How long the feed is read on when nobody waits: a worker that polls is back within that time."""
+"""Seconds for which the feed is still read when nobody waits: a worker that polls is back within that time."""
 
 COMPARED_AT_ONCE = 10_000
-"""Comparisons of an offer with a waiting worker that are made in one go, in some 2 ms."""
+"""Comparisons of an offer with a waiting worker that are made without a pause, in some 2 ms."""
 
 REST = 2.0
-"""Pause after them, in multiples of what they took: they take a third of the process at most, however many offers there
-are that fit none of however many workers."""
+"""Pause after these comparisons, as a multiple of their duration: they take at most a third of the process, however
+many offers and workers there are that do not fit each other."""
 
 LISTEN_SECONDS = 2.0
-"""How long the first read of the feed may take; Redis is faster unless it is out of reach."""
+"""Timeout of the first read of the feed, in seconds. Redis is faster unless it is out of reach."""
 
 RETRY_SECONDS = 0.5
-"""Pause before the feed is read again after Redis was out of reach."""
+"""Seconds until the feed is read again after Redis was out of reach."""
 
 
 class OfferWaiter:
@@ -51,16 +51,16 @@ class OfferWaiter:
     def __init__(self, wanted: WantedOffers) -> None:
         self.wanted = wanted
         self.offer: Offer | None = None
-        """An offer that was handed to this worker, and that it has not taken yet."""
+        """The offer that was handed to this worker and that it has not taken yet."""
         self.taken: Offer | None = None
-        """The offer that it took last, until it is known whether this worker or another has claimed it."""
+        """The offer that this worker took last, until it is known whether this worker or another has claimed it."""
         self.may_wait = True
-        """Whether the process lets it wait, as long as not too many do."""
+        """Whether the worker may wait; false if too many already wait in this process."""
         self.is_released = False
         self._woken = asyncio.Event()
 
     def hear(self, message: bytes) -> None:
-        """Wait no longer: the node is about to stop."""
+        """Stop waiting: the node is about to stop."""
         self.is_released = True
         self._woken.set()
 
@@ -70,7 +70,7 @@ class OfferWaiter:
         self._woken.set()
 
     async def next(self, seconds: float) -> Offer | None:
-        """The next offer; None if there is none within `seconds`."""
+        """Return the next offer; None if there is none within `seconds`."""
         if self.offer is None and not self.is_released and seconds > 0:
             self._woken.clear()
             async with paused():
@@ -89,14 +89,14 @@ class OfferMatching:
         self._waiters: dict[OfferWaiter, None] = {}
         """In the order in which they came."""
         self._known: dict[str, tuple[Offer, float]] = {}
-        """Offers that nobody has been handed, and when they came (monotonic time)."""
+        """Offers that have not been handed to anybody, and when they came (monotonic time)."""
         self._new: deque[Offer] = deque()
-        """Those of them that are still to be compared with the workers that wait. All others fit nobody who waits: who
-        comes is served from all that are known."""
+        """Known offers still to be compared with the waiting workers. The other known offers fit none of them: a
+        worker is compared with all known offers when it comes."""
         self._handed: dict[str, float] = {}
-        """When an offer was handed to a worker (monotonic time)."""
+        """When each offer was handed to a worker (monotonic time)."""
         self._seen_at = float("-inf")
-        """Loop time of the last read of the list."""
+        """Monotonic time of the last read of the list."""
         self._listing: asyncio.Task[None] | None = None
         self._comparing: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
@@ -106,12 +106,12 @@ class OfferMatching:
         self._pages = SharedReads(self._read_page)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of waiting workers."""
         return len(self._waiters)
 
     @asynccontextmanager
     async def waiter(self, wanted: WantedOffers) -> AsyncGenerator[OfferWaiter]:
-        """A worker that is handed offers while the block runs. Raises StoreUnavailable."""
+        """Yield a worker that is handed offers while the block runs. Raises StoreUnavailable."""
         waiter = OfferWaiter(wanted)
         with self._feed.wakeups.waiters.place(waiter) as waiter.may_wait:
             self._waiters[waiter] = None
@@ -128,9 +128,9 @@ class OfferMatching:
                         self.offer(offer)
 
     async def next(self, waiter: OfferWaiter, seconds: float) -> Offer | None:
-        """The next offer for a worker that has lost the one before; None if there is none within `seconds`.
+        """Return the next offer for a worker that has lost the one before; None if there is none within `seconds`.
 
-        A worker that does not wait is served with what was put on offer before this call, too. Raises StoreUnavailable.
+        A worker that does not wait can still get any offer made before this call. Raises StoreUnavailable.
         """
         waiter.taken = None
         self._serve(waiter)
@@ -143,19 +143,19 @@ class OfferMatching:
         return await waiter.next(0)
 
     def offer(self, *offers: Offer) -> None:
-        """Make offers known, even ones handed out before, and have each handed to a worker that it fits."""
+        """Make offers known, even ones handed out before, and have each of them handed to a worker that it fits."""
         for offer in offers:
             self._handed.pop(offer.id, None)
             if len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
             self._known[offer.id] = offer, monotonic()
         if self._waiters:
-            self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
+            self._new.extendleft(reversed(offers))  # new offers do not queue behind a long list
             if self._comparing is None or self._comparing.done():
                 self._comparing = asyncio.create_task(self._compare_new())
 
     async def close(self) -> None:
-        """End what runs for those who wait."""
+        """Cancel the background tasks."""
         for task in (self._following, self._listing, self._comparing):
             if task:
                 task.cancel()
@@ -169,7 +169,7 @@ class OfferMatching:
             self._hand(offer, waiter)
 
     async def _compare_new(self) -> None:
-        """Compare the new offers with those who wait, some at a time."""
+        """Compare the new offers with the waiting workers, some at a time."""
         began, compared = monotonic(), 0
         while self._new:
             offer = self._new.popleft()
@@ -181,7 +181,7 @@ class OfferMatching:
                 began, compared = monotonic(), 0
 
     def _compare(self, offer: Offer) -> None:
-        """Hand an offer to whoever has waited longest of those it fits, if there is anybody."""
+        """Hand an offer to the worker that has waited longest of those it fits, if there is one."""
         for waiter in self._waiters:
             if waiter.offer is None and waiter.wanted.fits(offer):
                 self._hand(offer, waiter)
@@ -193,18 +193,18 @@ class OfferMatching:
         waiter.give(offer)
 
     async def _have_fresh_list(self) -> None:
-        """Return when the list was just read, or a read that was under way has ended. Raises StoreUnavailable."""
+        """Return when the list was read less than FRESH_SECONDS ago, or after a read of it. Raises StoreUnavailable."""
         if monotonic() - self._seen_at < FRESH_SECONDS:
             return
         if self._listing is None or self._listing.done():
             self._listing = asyncio.create_task(self._read_list())
-            # If all who wait for it go away, nobody looks at a failure, and asyncio must not log it.
+            # If all workers that wait for the read go away, nobody looks at its failure, and asyncio must not log it.
             self._listing.add_done_callback(lambda listing: listing.cancelled() or listing.exception())
         # A worker that goes away must not cancel the read that others wait for.
         await asyncio.shield(self._listing)
 
     async def _read_list(self) -> None:
-        # Before the list is read the feed must be followed, so that no offer is missed in between.
+        # The feed must be followed before the list is read, so that no offer is missed in between.
         try:
             async with asyncio.timeout(LISTEN_SECONDS):
                 await self._listens.wait()
@@ -220,14 +220,14 @@ class OfferMatching:
         random.shuffle(offers)  # otherwise all processes would try the same ones first
         found = {offer.id: offer for offer in offers if offer.id not in self._handed}
         new = [offer for name, offer in found.items() if name not in self._known]
-        # What the feed brought meanwhile may not be in the pages that were read before.
+        # Offers that the feed brought meanwhile stay known: they may be missing in pages that were read before.
         self._known = {name: known for name, known in self._known.items() if name in found or known[1] >= now}
         self._new = deque(offer for offer in self._new if offer.id in self._known)
         self._seen_at = monotonic()
         self.offer(*new)
 
     async def _follow_feed(self) -> None:
-        """Follow the feed for as long as anybody waits, and a little longer."""
+        """Follow the feed for as long as anybody waits, and IDLE_SECONDS longer."""
         idle_since = monotonic()
         try:
             with await self._feed.wakeups.listen(keys.OFFERS) as listener:
@@ -251,7 +251,7 @@ class OfferMatching:
             self._new.clear()
 
     async def _read_page(self, _: None) -> bool:
-        """Make known what the feed has brought since it was last read, a page at most; whether it may have more."""
+        """Make the next page of offers in the feed known. Returns whether the feed may have more."""
         if not self._listens.is_set():
             return False
         entries = await self._feed.after(self._last)

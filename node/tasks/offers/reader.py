@@ -11,7 +11,7 @@ _CHANGES = (
     *("forgotten", "imported"),
 )
 INDEXED_AFTER = tuple(f"task.{what}" for what in _CHANGES)
-"""Events after which an offer comes or goes. What happens between claim and completion changes nothing about it."""
+"""Events after which a contract may be on offer or no longer. Events between claim and completion do not matter."""
 
 
 class OfferReader(ListedEntities):
@@ -21,14 +21,14 @@ class OfferReader(ListedEntities):
         super().__init__(store, keys.tasks_with("offered"))
 
     async def statuses(self, task_ids: Sequence[str]) -> list[str]:
-        """`open`, or the status of a contract that is not offered; empty for none. Raises StoreUnavailable."""
+        """Return `open` for an offered contract, else its status; empty if there is none. Raises StoreUnavailable."""
         found = await self._store.run_all([("HMGET", keys.task(each), "kind", "status") for each in task_ids])
         return [_status(*row) for row in cast("list[list[bytes | None]]", found)]
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
-        """Status, title and description of each contract; empty where there is none.
+        """Return status, title and description of each contract; empty if there is none.
 
-        The status is `unreachable` where the server of a contract cannot be read and others can. Raises
+        The status is `unreachable` if the server of the contract cannot be read but others can. Raises
         StoreUnavailable.
         """
         names = ("kind", "status", "title", "description")
@@ -36,7 +36,7 @@ class OfferReader(ListedEntities):
         return [_post(reply, seq) for (_, seq), reply in zip(refs, found, strict=True)]
 
     async def newest_replies(self, task_id: str, most: int) -> list[tuple[int, str]]:
-        """Always empty: a contract is one post."""
+        """Return an empty list: a contract is one post."""
         return []
 
 

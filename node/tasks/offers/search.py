@@ -1,4 +1,4 @@
-"""Searches offered contracts: for readers of hits, and for workers that claim the one that matches best."""
+"""Searches offered contracts: for clients that read the hits, and for workers that claim the best match."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,28 +14,32 @@ from node.tasks.offers.matching import OfferWaiter
 from node.tasks.service import Tasks
 
 MAX_HITS = 50
-"""How many hits are looked through for one that fits: as many as a search may return."""
+"""How many hits are searched for one that fits the worker: as many as a search may return."""
 
 INTERVAL_SECONDS = 2.0
-"""Time between two searches of one waiting worker: by then a new offer can be found by meaning."""
+"""Seconds between two searches of one waiting worker: by then, a new offer can be found by meaning."""
 
 CLIENT_INTERVAL_SECONDS = 1.0
-"""Time between two searches of all workers that wait on one client's account: as often as it may search by default.
-However many they are, one of them finds a new offer within INTERVAL_SECONDS if they ask for the same."""
+"""Seconds between two searches of all workers that wait on one client's account: the default limit of its searches.
+However many these workers are, one of them finds a new offer within INTERVAL_SECONDS if they ask for the same."""
 
 REMEMBERED_CLIENTS = 10_000
-"""How many clients' last searches are remembered until those that no longer matter are dropped."""
+"""How many clients' last searches are kept before those that no longer matter are dropped."""
 
 
 class SearchThrottle:
-    """When those who wait in a process may search again: each request counts once, but new offers come all the time."""
+    """Decides when a waiting worker may search again. Its request counts as one search only, but new offers, each of
+    which makes it search, may come all the time.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
         """Loop time of the last search that each client was granted."""
 
     def next(self, client: str, now: float, deadline: float) -> float:
-        """When a worker that waits until `deadline` may search; later than that if others of its client come first."""
+        """Return when a worker that waits until `deadline` may search (loop time); this is after `deadline` if other
+        workers of its client come first.
+        """
         at = max(min(now + INTERVAL_SECONDS, deadline), self._last.get(client, 0.0) + CLIENT_INTERVAL_SECONDS)
         if at <= deadline:
             if len(self._last) >= REMEMBERED_CLIENTS:
@@ -55,7 +59,7 @@ class OfferSearch:
         self._newest = SharedReads(self._read_newest)
 
     async def find(self, query: SearchQuery, client: str, charge: Charge) -> TaskHits:
-        """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
+        """Find offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
         StoreUnavailable.
         """
         return TaskHits.of(
@@ -63,10 +67,10 @@ class OfferSearch:
         )
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
-        """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does.
+        """Return contracts that can be claimed and fit a worker, best match first. Raises as `find` does.
 
-        If as many match as are looked at, and none of them fits, those that fit among the newest are searched by
-        themselves: else one client that offers work for nobody would hide all that others offer.
+        If the search finds MAX_HITS matches and none of them fits the worker, only the newest offers that fit are
+        searched. Otherwise, a client that offers work for nobody could hide all offers of others.
         """
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         matching = SearchQuery(query, MAX_HITS, new.threshold)
@@ -87,21 +91,21 @@ class OfferSearch:
 
 
 class NearestOffers:
-    """The offers for a worker that asks for them by meaning, given one after another."""
+    """Gives a worker with a query its offers one after another, the best match first."""
 
     def __init__(self, search: OfferSearch, client: str, look: Callable[[], Awaitable[list[Offer]]]) -> None:
-        """`look` searches for them, on the account of `client`."""
+        """`look` searches for offers on the account of `client`."""
         self._search = search
         self._client = client
         self._look = look
         self._known: list[Offer] | None = None
         self._end: str | None = None
-        """Where the feed ended when it was last looked at."""
+        """The end of the feed when it was last read."""
         self._settles = False
         """Whether an offer came so recently that its vectors may not be indexed yet."""
 
     async def next(self, seconds: float) -> Offer | None:
-        """The best one not given yet; None if there is none within `seconds`. Raises as OfferSearch.find does."""
+        """Return the best offer not given yet; None if there is none within `seconds`. Raises as `OfferSearch.find`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         if self._known is None:
