@@ -17,7 +17,7 @@ from node.store.search_keys import SearchKeys
 from node.store.unreadable import read_each
 
 INDEXED_REPLIES = 100
-"""Most replies of an entity that are indexed: the newest ones."""
+"""Maximum number of indexed replies of one entity: the newest ones."""
 
 OWN = 0
 """Post number of an entity's own title and body. Replies are numbered from 1."""

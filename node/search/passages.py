@@ -16,7 +16,7 @@ PASSAGE_CHARACTERS = 700
 what the default model reads (256 tokens)."""
 
 MAX_PASSAGES = 64
-"""Most passages of one entity that are indexed: those of its body and of its newest replies."""
+"""Maximum number of indexed passages of one entity: those of its body and of its newest replies."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 

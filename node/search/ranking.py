@@ -14,10 +14,11 @@ from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
 from node.search.passages import seq_and_piece
 
 CANDIDATES = 100
-"""Most entities in each of the two lists, by meaning and by text: twice as many as a client may ask for."""
+"""Maximum number of entities in each of the lists by meaning and by text: twice as many as a client may ask for."""
 
 REPLY_CANDIDATES = 300
-"""Most replies found by text, in addition to the entities found by their own text. Several may belong to one entity."""
+"""Maximum number of replies found by text, besides the entities found by their own text. Several may belong to one
+entity."""
 
 RECIPROCAL = 10
 """The constant k of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller k is, the more a first rank

@@ -43,10 +43,10 @@ SCANNED_ENTITIES = 2000
 """Open entities, the newest ones, that a web process looks through itself when no worker answers."""
 
 UNINDEXED_ENTITIES = 100
-"""Of SCANNED_ENTITIES, the most whose texts are read because they have no document yet."""
+"""Maximum number of the SCANNED_ENTITIES whose texts are read because they have no document yet."""
 
 UNINDEXED_CHARACTERS = 100_000
-"""Most characters that are read of UNINDEXED_ENTITIES in total."""
+"""Maximum number of characters that are read of all UNINDEXED_ENTITIES together."""
 
 
 class KnownMarks(NamedTuple):

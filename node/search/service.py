@@ -41,11 +41,11 @@ CHARACTERS = 400_000
 """Characters that one search may look at for its snippets: 8,000 for each of fifty hits."""
 
 MAX_CHARACTERS_A_HIT = 40_000
-"""Most characters to look at for one hit, even if the others need few: an entity's own text and a reply, both of the
-greatest length allowed."""
+"""Maximum number of characters looked at for one hit, even if the other hits need few: an entity's own text and a
+reply, both as long as allowed."""
 
 MIN_CHARACTERS_A_HIT = 1_000
-"""Characters that may be looked at for each hit even if earlier hits have used up CHARACTERS."""
+"""Characters that may always be looked at for a hit, even if earlier hits have used up CHARACTERS."""
 
 SUGGESTED_STEPS = 20
 """Suggested thresholds are multiples of 1 / SUGGESTED_STEPS."""

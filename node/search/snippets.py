@@ -98,8 +98,7 @@ class Excerpt:
         self._take(line, window)
 
     def _look_at_ascii(self, words: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int]:
-        """`_look_at` for ASCII text, which most texts are. `words` is the line in lower case, a space before each word.
-        """
+        """`_look_at` for ASCII text, as most texts are. `words` is the line in lower case, a space before each word."""
         positions = self._wanted.positions(words, start, stop)
         most = -(-room // LOOK_UP_COST)
         for position in positions[:most]:
