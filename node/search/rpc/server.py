@@ -38,7 +38,7 @@ from node.store.wakeups import Listener
 log = structlog.get_logger()
 
 REQUESTS_AT_ONCE = 8
-"""Maximum number of requests answered together. Their texts fill at most one batch, so that nobody waits for another."""
+"""Maximum number of requests answered together. Their texts fit into one batch, so that nobody waits for another."""
 
 REMEMBERED_SITES = 1024
 """Sites for which the amount of embedded text is remembered. When there are more, sites with no waiting request are
