@@ -59,8 +59,7 @@ def require_title(field: str, value: str) -> None:
 
 
 def mixes_alphabets(name: str) -> bool:
-    """Return whether a word of a name mixes alphabets that look alike, or only looks Latin while another word is Latin.
-    """
+    """Return whether a word of a name mixes alphabets that look alike, or only looks Latin while another one is."""
     if name.isascii():
         return False
     words = _WORD.findall(_SYMBOLS.sub("", name))
