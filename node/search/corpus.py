@@ -23,7 +23,7 @@ OWN = 0
 """Post number of an entity's own title and body. Replies are numbered from 1."""
 
 EVERY = -1
-"""Stands in place of a post number for all posts of an entity."""
+"""Used in place of a post number to mean all posts of an entity."""
 
 
 class PostRef(NamedTuple):
@@ -107,7 +107,7 @@ class Corpus(NamedTuple):
     """Lower-case letters; part of keys and of the names of indexes."""
     source: CorpusSource
     events: tuple[str, ...]
-    """Prefixes of event kinds, such as `thread.`. After such an event the entity is indexed, or removed."""
+    """Prefixes of event kinds, such as `thread.`. After such an event the entity is indexed, or removed if not open."""
     concerned: int = OWN
     """The post that an event without a number (`seq`) concerns: the entity's own text (OWN), or EVERY post."""
     reindexed_by: tuple[str, ...] = ()

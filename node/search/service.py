@@ -170,7 +170,7 @@ class Search:
         return await self._store.state()
 
     async def reindex(self) -> None:
-        """Have the workers build a new index of every open entity beside the index in use, and replace that one.
+        """Have the workers reindex every open entity. The index in use is replaced when the new one is complete.
 
         Returns at once; `state` says how much work is left. Raises StoreUnavailable.
         """

@@ -64,7 +64,7 @@ class WantedTerms:
 
 
 class Excerpt:
-    """The part of some texts that contains most of the wanted terms, as whole words on one line.
+    """The part of the given texts that contains the largest number of wanted terms, as whole words on one line.
 
     Among equally good parts it is the earliest; if no wanted term occurs, the beginning of the first text.
     """
@@ -81,7 +81,7 @@ class Excerpt:
         return self._most == len(self._wanted.terms)
 
     def look(self, text: str, most: int) -> Iterator[int]:
-        """Look at a text, at a cost of about `most` characters. Yield the cost of each piece after looking at it."""
+        """Look at a text at a cost of about `most` characters or less. Yield the cost of each piece afterwards."""
         line = " ".join(text[:most].split())
         words = f" {line.encode().translate(_ASCII_WORDS).decode()} " if line.isascii() else None
         window = _Window()

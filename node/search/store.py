@@ -57,7 +57,7 @@ class SearchStore:
 
     @property
     def reconnects(self) -> tuple[int, int]:
-        """Number of reconnections to each of the two Redis deployments. Data may have been lost before each."""
+        """Numbers of reconnections to `main` and to `searched`. Data may have been lost before each reconnection."""
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:

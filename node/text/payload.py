@@ -160,7 +160,7 @@ def may_be_shown(text: str) -> bool:
 
 
 def displayable(value: object) -> str:
-    """Return what may be shown of a parsed JSON value, or of a text of JSON, that passed: the strings that were judged.
+    """Return what may be shown of JSON that passed, given as a parsed value or as text: the strings that were judged.
 
     If no string was judged, return the labels if they are English together, else an empty string.
     """

@@ -58,9 +58,9 @@ _PUNCTUATION = re.compile(r"[^a-z0-9]+")
 """Characters that are removed after NFKD, which turns ⑴ into (1)."""
 _ACCENTS = re.compile(r"[\u0300-\u036f]+")
 _LONG_GAP = re.compile(r"([^\w\x00-\x7f]{30})[^\w\x00-\x7f]+")
-"""More characters in a row that are neither ASCII nor part of a word, such as combining marks, than any word has
-(UAX #15, section 13). NFC sorts adjacent combining marks in a time that grows with the square of their number, so all
-but the first 30 are removed. The remaining ones divide words just as well."""
+"""A run of non-ASCII characters outside words, such as combining marks, that is longer than any text needs (UAX #15,
+section 13). NFC sorts adjacent combining marks in a time that grows with the square of their number. Therefore the run
+is cut to 30 characters, which divide words just as well."""
 
 STOP_WORDS = frozenset(
     """
@@ -199,8 +199,8 @@ class QueryTerms:
 
 
 def marks_of(terms: Sequence[str]) -> bytes:
-    """Return the marks of a text, from which can be told whether it contains a term: the sorted hashes, of MARK bytes
-    each, of its distinct terms. If two terms have the same hash, it occurs twice."""
+    """Return the marks of a text: the sorted hashes of its distinct terms, MARK bytes each. They tell whether the text
+    contains a term. If two terms have the same hash, it occurs twice."""
     return array("I", sorted(map(crc32, map(str.encode, set(terms))))).tobytes()
 
 

@@ -62,8 +62,8 @@ class Detector(Protocol):
 
 LanguageVerdict = tuple[float, list[str], float]
 """The verdict on a window without cld3: the margin of its words above the threshold (below 0 the window fails, from
-SURE on it passes); the words that decide, in lower case unless all are English; and the size (`size_of`) of other text
-in the window that is certainly in another language."""
+SURE on it passes); the words that decide, in lower case unless all are English; and about how many other words of the
+window are certainly in another language."""
 
 
 def judge_window(window: str) -> LanguageVerdict:

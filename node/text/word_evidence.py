@@ -149,9 +149,9 @@ def _read(window: str) -> Evidence:
     known = lexicon()
     tokens = window.split()
     links = 0
-    # Most tokens are known words. The loop replaces every other token by the words that it contains.
+    # Most tokens are known words. The loop replaces each of the remaining tokens by the words that it contains.
     words = tokens.copy()
-    points: list[Any] = [*map(known.get, tokens)]  # None for every other token
+    points: list[Any] = [*map(known.get, tokens)]  # None for the remaining tokens
     index = gone = 0  # gone: the number of tokens up to `index` minus that of their words
     for _ in range(points.count(None)):
         index = points.index(None, index)

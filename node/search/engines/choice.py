@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 
 class EngineChoice:
-    """Determines whether that Redis has a query engine (`FT.*`): asks once, and again after every reconnection."""
+    """Determines whether `searched` has a query engine (`FT.*`): asks once, and again after every reconnection."""
 
     def __init__(self, searched: Store, corpus: Corpus) -> None:
         self._searched = searched
@@ -26,7 +26,7 @@ class EngineChoice:
 
     @property
     def has_engine(self) -> bool:
-        """Whether that Redis is known to have a query engine."""
+        """Whether `searched` is known to have a query engine."""
         return self._known == (self._searched.stats.reconnects, True)
 
     def forget(self) -> None:

@@ -31,7 +31,7 @@ FIRST_VECTORS = 1024
 """Vectors for which there is room at first. The room is doubled when it is full."""
 
 NO_VECTOR = -2.0
-"""Stands in place of the cosine of a row without a vector: less than any cosine."""
+"""Used in place of a cosine for rows without a vector: less than any cosine."""
 
 
 class PostDocument(NamedTuple):

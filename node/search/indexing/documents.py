@@ -196,9 +196,9 @@ class Documents:
         return {each: set(names_of(names)) for each, names in zip(entity_ids, found, strict=True)}
 
     async def newer(self, entity_id: str, seq: int) -> set[str]:
-        """Return the names of the passages of later replies than `seq`, whether or not they have a vector yet.
+        """Return the names of the passages of replies newer than `seq`, whether or not they have a vector yet.
 
-        Of many later replies, only the newest MAX_PASSAGES are considered: no more can have a vector.
+        Only the newest MAX_PASSAGES replies are considered, because no more can have a vector.
         """
         return await self._named(entity_id, {each for each in await self.reply_numbers(entity_id) if each > seq})
 
@@ -264,7 +264,7 @@ class Documents:
 
     async def remove_version(self, version: str) -> None:
         """Remove all vectors of a version, including those of entities that are gone from all lists but not yet from
-        the index. This makes Redis scan all of its keys."""
+        the index. This makes Redis scan all of its keys, a part at a time."""
         async for names in self._store.names(f"{self._keys.passages_prefix(version)}*"):
             await self.remove_all_vectors(version, [name.rpartition(":")[2] for name in names])
 
@@ -284,7 +284,7 @@ class Documents:
         return found
 
     async def _named(self, entity_id: str, replies: Collection[int]) -> set[str]:
-        """Return the names of the passages of the newest MAX_PASSAGES of these replies: no more can have a vector."""
+        """Return the names of the passages of the newest MAX_PASSAGES of these replies; no more can have a vector."""
         newest = sorted(replies)[-MAX_PASSAGES:]
         commands = [("HGET", self._keys.reply_doc(entity_id, seq), "passages") for seq in newest]
         counts = cast("list[bytes | None]", await self._store.run_all(commands))

@@ -1,7 +1,7 @@
 """The workers' side of requests from web processes: vectors of queries, and matches in an index in memory.
 
 Short requests that wait at the same time are embedded in one batch. A request whose caller has stopped waiting is not
-answered. The next request is always one of the site for which the least text has been embedded. A worker sends a
+answered. The next request always comes from the site for which the least text has been embedded. A worker sends a
 heartbeat every second while it can answer; three seconds after its last heartbeat, web processes stop asking it.
 """
 
