@@ -1,4 +1,4 @@
-"""Which model runs: an exported one, one that is exported now, or the original where that fails."""
+"""Chooses the model that runs: an existing export, a new export, or the original model if exporting fails."""
 
 import os
 import subprocess
@@ -17,16 +17,16 @@ from node.embedding.original import bundled, load_original
 log = structlog.get_logger()
 
 EXPORT_SECONDS = 3600
-"""How long an export may take. On an idle machine it takes about ten seconds; beside other work, a process of the
-worker's priority may get a hundredth of a processor."""
+"""Timeout of an export. An export takes about ten seconds on an idle machine, but on a busy one a process with the
+worker's low priority may get a hundredth of a processor."""
 
 
 @cache
 def load(name: str, models: Path) -> Model:
-    """The model of that path or name, loaded once per process; empty = the default one.
+    """Return the model with this path or name (empty: the default model), loaded once per process.
 
     A folder that holds an export is loaded as it is. Any other model is exported into `models` at the first start, by a
-    process of its own; where that fails, the original runs. Raises ModelUnavailable.
+    separate process. If that fails, the original model is used. Raises ModelUnavailable.
     """
     if name == NO_MODEL:
         raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
@@ -43,12 +43,12 @@ def load(name: str, models: Path) -> Model:
 
 
 def is_path(name: str) -> bool:
-    """Whether a name can only be a path: names of models on the hub are relative, and have one slash at most."""
+    """Return whether a name can only be a path. Names of models on the hub are relative and have at most one slash."""
     return name.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) or name.count(os.sep) > 1
 
 
 def exported(name: str, models: Path) -> Path:
-    """The folder of a model's export, which is made if it does not exist.
+    """Return the folder of a model's export. Export the model first if the folder does not exist.
 
     Raises ModelUnavailable, OSError, SubprocessError.
     """
@@ -59,7 +59,7 @@ def exported(name: str, models: Path) -> Path:
 
 
 def _key(name: str) -> str:
-    """Name of the folder that keeps a model's export. Raises ModelUnavailable."""
+    """Return the name of the folder for a model's export. Raises ModelUnavailable."""
     try:
         path = Path(name or bundled())
     except ImportError as error:
@@ -68,7 +68,7 @@ def _key(name: str) -> str:
 
 
 def key_of(path: Path) -> str:
-    """A name for the weights of a model's folder, from all its bytes: 0.1 to 0.5 s for 90 MB."""
+    """Return a name for the weights in a model's folder, a digest of all its files. Takes 0.1 to 0.5 s for 90 MB."""
     digest = blake2b(str(FORMAT).encode(), digest_size=8)
     for file in sorted(path.rglob("*")):
         if file.is_file():
@@ -80,13 +80,14 @@ def key_of(path: Path) -> str:
 
 
 def _export(name: str, folder: Path) -> None:
-    """Export in a process of its own, whose end frees torch's memory. Raises OSError, SubprocessError.
+    """Export a model in a separate process, so that torch's memory is freed when it ends.
 
-    It ends with this process: otherwise a worker that dies again and again would leave one with 800 MB each time.
+    That process ends when this one does: otherwise a worker that dies repeatedly would leave a process of 800 MB behind
+    each time. Raises OSError, SubprocessError.
     """
     log.info("embedding model is being exported", folder=str(folder))
     done = subprocess.run(  # noqa: S603 - the command is ours and no shell reads it
-        # -P: Python does not import a directory called `node` that is in the operator's current directory.
+        # -P keeps Python from importing a directory called `node` in the operator's current directory.
         [
             *(sys.executable, "-P", "-m", "node", "model", "export", str(folder), "--model", name),
             *("--parent", str(os.getpid())),

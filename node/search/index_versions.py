@@ -1,8 +1,8 @@
-"""Versions of the vector index: the one that queries use, the one that is built beside it, and the switch between them.
+"""Versions of the vector index: the version that queries use, the one being built beside it, and the switch to it.
 
-The vectors of a version can be compared with each other, because one model made them. Each version has keys of its own:
-a new one grows beside the one in use and takes its place in one step; the old one is then removed. The records are in
-Redis, so that all workers agree.
+The vectors of a version can be compared with each other, because one model made them. Each version has its own keys: a
+new version is built beside the one in use and replaces it in one step; then the old version is removed. The records of
+versions are in Redis, so that all workers agree.
 """
 
 from typing import Literal, cast
@@ -17,67 +17,69 @@ from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 HNSW_FROM_PASSAGES, FLAT_BELOW_PASSAGES = 10_000, 5_000
-"""Where `auto` changes to HNSW, and where it changes back; the gap keeps it from flapping.
+"""Numbers of passages at which `auto` changes to HNSW, and below which it changes back. The gap prevents flapping.
 
-Among 10,000 vectors the nearest take Redis 0.9 ms, and 0.8 with HNSW; among 20,000 1.9 and 0.7 (bench/README.md).
+To find the nearest of 10,000 vectors, Redis takes 0.9 ms (flat) or 0.8 ms (HNSW); of 20,000, 1.9 or 0.7 ms
+(bench/README.md).
 """
 
 Algorithm = Literal["flat", "hnsw"]
 
 AlgorithmChoice = Literal["auto", "flat", "hnsw"]
-"""An algorithm, or `auto`: by the number of passages."""
+"""An algorithm, or `auto` to choose one by the number of passages."""
 
 Scalar = Literal["float32", "float16"]
-"""The numbers that vectors are kept as."""
+"""Type of the numbers in stored vectors."""
 
 
 @step
 def search_fill(*, built: Key, name: str) -> None:
-    """Note that the backlog holds all that the version being built needs."""
+    """Record that the backlog holds every entity that the version being built needs."""
 
 
 @step
 def search_switch(*, current: Key, built: Key, backlog: Key, name: str) -> None:
-    """Use the version that was built, if it is complete."""
+    """Make queries use the version that was built, if it is complete."""
 
 
 class IndexVersion(msgspec.Struct, frozen=True):
-    """One set of vectors."""
+    """One version of the vector index."""
 
     name: str
     model: str
-    """What made the vectors (`kind_of`): queries must be embedded by the same."""
+    """The kind of the vectors (`kind_of`). Queries must be embedded as the same kind."""
     dimension: int
     algorithm: Algorithm
     epoch: int
-    """How often an operator had asked for a new index. Vectors of an earlier epoch are not copied."""
+    """How many times an operator had asked for a new index. Vectors of an earlier epoch are not copied."""
     scalar: Scalar = "float32"
 
 
 def kind_of(model: Model, scalar: Scalar) -> str:
-    """The kind of vectors that a model makes. Vectors of one kind can be compared: same weights, same way of cutting
-    passages, same numbers. The name has no suffix for `float32`, as in the first release."""
+    """Return the kind of vectors that a model makes. Vectors of one kind can be compared with each other: they have the
+    same model weights, passage format and type of numbers. The kind has no suffix for `float32`, so that it equals the
+    kind recorded by the first release."""
     return f"{model.fingerprint}-{FORMAT}{'' if scalar == 'float32' else f'-{scalar}'}"
 
 
 def is_made_by(model: Model | None, version: IndexVersion | None) -> bool:
-    """Whether the vectors of a version are of the kind that a model makes."""
+    """Return whether the vectors of a version are of the kind that the model makes."""
     return model is not None and version is not None and version.model == kind_of(model, version.scalar)
 
 
 class IndexVersions:
-    """The records of versions. Every method raises StoreUnavailable."""
+    """The records of versions in Redis. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: SearchKeys) -> None:
         self._store = store
         self._keys = keys
 
     async def current(self) -> IndexVersion | None:
-        """The version that queries use."""
+        """Return the version that queries use."""
         return (await self.both())[0]
 
     async def both(self) -> tuple[IndexVersion | None, IndexVersion | None]:
-        """The version that queries use, and the one that is being built."""
+        """Return the version that queries use and the version that is being built."""
         current, built = await self._store.run_all([("HGETALL", self._keys.current), ("HGETALL", self._keys.built)])
         return _version(current), _version(built)
 
@@ -89,7 +91,7 @@ class IndexVersions:
         passages: int,
         scalar: Scalar,
     ) -> IndexVersion:
-        """The version that a worker with this model wants for this many passages."""
+        """Return the version that a worker with this model wants for this number of passages."""
         epoch = int(cast("bytes | None", await self._store.command("GET", self._keys.epoch)) or 0)
         algorithm = choice if choice != "auto" else _automatic(passages, current)
         kind = kind_of(model, scalar)
@@ -97,43 +99,43 @@ class IndexVersions:
         return IndexVersion(name, kind, model.dimension, algorithm, epoch, scalar)
 
     async def use(self, version: IndexVersion) -> None:
-        """Let queries use a version from its beginning, since there is no other."""
+        """Make queries use a version that is still empty, because there is no other version."""
         await self._write(self._keys.current, version, filled=True)
 
     async def build(self, version: IndexVersion) -> None:
-        """Begin to build a version beside the one in use."""
+        """Begin to build a version beside the version in use."""
         await self._write(self._keys.built, version, filled=False)
 
     async def mark_filled(self, version: IndexVersion) -> None:
-        """Note that the backlog holds every entity that a version needs, if that is still being built."""
+        """Record that the backlog holds every entity that the version needs, if it is still being built."""
         await self._store.run(search_fill(built=self._keys.built, name=version.name))
 
     async def is_filled(self) -> bool:
-        """Whether all entities of the version being built have been put into the backlog."""
+        """Return whether all entities that the version being built needs have been put into the backlog."""
         return await self._store.command("HGET", self._keys.built, "filled") == b"1"
 
     async def switch(self, version: IndexVersion) -> bool:
-        """Let queries use the version that was built, if it is complete. Returns whether they do."""
+        """Make queries use the version that was built, if it is complete. Return whether the switch happened."""
         switching = search_switch(
             current=self._keys.current, built=self._keys.built, backlog=self._keys.backlog, name=version.name
         )
         return code_of(await self._store.run(switching)) == "switched"
 
     async def names(self) -> list[str]:
-        """Names of all versions of which vectors may be left."""
+        """Return the names of all versions that may still have vectors."""
         return names_of(await self._store.command("SMEMBERS", self._keys.versions))
 
     async def forget(self, name: str) -> None:
-        """Note that no vectors of a version are left."""
+        """Record that a version has no vectors left."""
         await self._store.command("SREM", self._keys.versions, name)
 
     async def reindex(self) -> None:
-        """Have the workers reindex every open entity in another version. Returns at once."""
+        """Have the workers index every open entity again, in a new version. Return at once."""
         await self._store.command("INCR", self._keys.epoch)
         await self._store.command("SPUBLISH", self._keys.current, "reindex")
 
     async def _write(self, key: Key, version: IndexVersion, *, filled: bool) -> None:
-        # The name first: whatever is begun is known, and so removed in the end.
+        # The name is written first, so that a version that was begun is always known and finally removed.
         await self._store.command("SADD", self._keys.versions, version.name)
         fields = {**msgspec.structs.asdict(version), "filled": int(filled)}
         await self._store.command("HSET", key, *flat_of(fields))

@@ -1,4 +1,4 @@
-"""What the search takes and answers (SPEC 4.4)."""
+"""Requests and answers of a search (SPEC 4.4)."""
 
 from typing import Annotated, Literal
 
@@ -6,13 +6,13 @@ import msgspec
 from msgspec import Meta
 
 HitMode = Literal["meaning", "text", "both"]
-"""By what a hit matches the query."""
+"""How a hit matches the query."""
 
 SearchMode = Literal["both", "text"]
-"""How a search was done: `text` when no embedding was at hand."""
+"""How a search was done: `text` if the query could not be embedded in time."""
 
 SUGGESTED_THRESHOLD = 0.55
-"""The lowest threshold that is suggested when nothing was found: below it, everything is a hit."""
+"""Lowest threshold suggested when a search finds nothing. Below this threshold, everything is a hit."""
 
 
 class SearchQuery(msgspec.Struct):
@@ -28,11 +28,11 @@ class SearchQuery(msgspec.Struct):
 
 
 class LowerThreshold(msgspec.Struct, frozen=True):
-    """What the same search finds with a lower threshold, where it finds nothing with its own."""
+    """A lower threshold at which a search that found nothing would have hits, and how many."""
 
     threshold: Annotated[float, Meta(examples=[0.6])]
     hits: Annotated[int, Meta(examples=[2])]
-    """At most as many as the search asks for."""
+    """Number of hits at that threshold, at most the `limit` of the search."""
 
 
 class FoundEntity(msgspec.Struct, frozen=True):
@@ -44,30 +44,30 @@ class FoundEntity(msgspec.Struct, frozen=True):
     score: float
     mode: HitMode
     seq: int
-    """The number of the reply that matches best; 0 for the entity's own text."""
+    """Number of the post that matches best: 0 for the entity's own text, else the number of a reply."""
 
 
 class FoundEntities(msgspec.Struct, frozen=True):
-    """Entities in order, for their feature to make hits of."""
+    """The entities found, best first. Their feature turns them into hits."""
 
     entities: list[FoundEntity]
     mode: SearchMode
     lower: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Set if some entities that match could not be read, because a part of the node is out of reach."""
+    """Set if some matching entities could not be read because a part of the node is out of reach."""
 
 
 class SearchAnswer(msgspec.Struct, kw_only=True):
-    """What the answers of all searches have besides their hits."""
+    """The fields, besides the hits, that the answers of all searches have in common."""
 
     mode: SearchMode
     lower_threshold: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
+    """Set if some matches are missing because the part of the node that keeps them cannot be read at the moment."""
 
 
 class Hit(msgspec.Struct):
-    """A thread that was found, and the passage that matches best."""
+    """A thread that was found, with the passage that matches best."""
 
     thread_id: str
     title: Annotated[str, Meta(examples=["Looking for a CSV parser"])]
@@ -78,16 +78,17 @@ class Hit(msgspec.Struct):
 
 
 class Hits(SearchAnswer):
-    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
+    """The hits, best first. `mode` says how the search was done: `text` if the query could not be embedded in time.
 
-    Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
+    If there are no hits, `lower_threshold` gives a threshold at which there would be some. It is absent if even the
+    lowest suggested threshold would give none.
     """
 
     hits: list[Hit]
 
     @classmethod
     def of(cls, found: FoundEntities, base: str) -> "Hits":
-        """The hits for found threads, whose pages are below `base`."""
+        """Return the hits for the threads found. `base` is the URL prefix of the pages of threads."""
         hits = [
             Hit(each.entity_id, each.title, each.snippet, each.score, base + each.entity_id, each.mode)
             for each in found.entities

@@ -1,6 +1,6 @@
-"""Cuts posts into passages: the pieces that are embedded, one vector each, and that snippets are taken from.
+"""Cuts posts into passages. Each passage is embedded as one vector, and snippets are taken from passages.
 
-The cut depends on the text alone, so a web process finds a passage again by its name.
+How a post is cut depends only on its text, so a web process can find a passage again by its name.
 """
 
 import re
@@ -9,39 +9,41 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 FORMAT = 1
-"""Version of the way texts are cut. When it changes, a passage of the same name has another text."""
+"""Version of the way texts are cut. In another version, a passage of the same name may have a different text."""
 
 PASSAGE_CHARACTERS = 700
-"""The longest passage: about what the default model reads of dense text (256 tokens), not counting the title before the
-first one."""
+"""Greatest length of a passage, not counting the title in front of the first one. Dense text of this length is about
+what the default model reads (256 tokens)."""
 
 MAX_PASSAGES = 64
-"""Passages of one entity: those of its body, and of its newest replies."""
+"""Maximum number of indexed passages of one entity: those of its body and of its newest replies."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class Passage(NamedTuple):
-    """`name` is `<seq>.<n>`: the n-th passage of the reply with that seq; 0 is the entity's own body."""
+    """A passage. `name` is `<seq>.<n>`: number `n`, from 0, among the passages of the reply with that seq; seq 0 is the
+    entity's own body."""
 
     name: str
     text: str
 
 
 def of_own(title: str, body: str) -> list[Passage]:
-    """The passages of an entity's own text, the first with the title. Never none."""
+    """Return the passages of an entity's own text, never an empty list. The first one begins with the title."""
     first, *rest = [*pieces(body)] or [""]
     return [Passage("0.0", f"{title}\n{first}"), *(Passage(f"0.{n}", text) for n, text in enumerate(rest, 1))]
 
 
 def of_reply(seq: int, body: str) -> list[Passage]:
-    """The passages of a reply."""
+    """Return the passages of a reply."""
     return [Passage(f"{seq}.{n}", piece) for n, piece in enumerate(pieces(body))]
 
 
 def kept(names: Iterable[str]) -> set[str]:
-    """Which of an entity's passages are indexed: those of its own text, and those of as many whole replies, the newest
-    first, as there is room for. This depends on names alone, so that adding a reply does not need the other texts."""
+    """Return those of an entity's passages that are indexed: the passages of its own text, then those of whole replies,
+    the newest first, until a reply does not fit. The result depends only on names, so that adding a reply does not
+    require reading the other texts."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:
         posts[seq_and_piece(name)[0]].append(name)
@@ -54,14 +56,14 @@ def kept(names: Iterable[str]) -> set[str]:
 
 
 def seq_and_piece(name: str) -> tuple[int, int]:
-    """The seq and the number in a passage's name."""
+    """Return the seq and the number of the piece from a passage's name."""
     seq, _, number = name.partition(".")
     return int(seq), int(number)
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces of at most PASSAGE_CHARACTERS characters, cut between sentences, else between words."""
-    if len(text) <= PASSAGE_CHARACTERS:  # what follows would give the same, in ten times the time
+    """Cut a text into pieces of at most PASSAGE_CHARACTERS, between sentences where possible, else between words."""
+    if len(text) <= PASSAGE_CHARACTERS:  # a shortcut: the code below gives the same, but takes ten times as long
         if line := " ".join(text.split()):
             yield line
         return
@@ -78,7 +80,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _short(text: str) -> Iterator[str]:
-    """Sentences, and parts of those that are longer than a passage."""
+    """Yield the sentences of a text. Sentences that are longer than a passage are split."""
     for raw in _sentences(text):
         sentence = " ".join(raw.split())
         while len(sentence) > PASSAGE_CHARACTERS:

@@ -1,7 +1,7 @@
-"""What a score means and in which order hits come (DESIGN 9), for all engines.
+"""Scores and order of hits (DESIGN 9), the same for all engines.
 
-An engine finds candidates by meaning and by text, and says how near each is and how much of the query it contains. The
-score and rank that follow are decided here. Nothing here knows where candidates come from.
+An engine finds candidates by meaning and by text. It says how near each candidate is to the query, and how much of the
+query the candidate contains. This module derives the score and the rank, and does not know where candidates come from.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,32 +14,33 @@ from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
 from node.search.passages import seq_and_piece
 
 CANDIDATES = 100
-"""Entities taken from each of the two lists, by meaning and by text: twice as many as a client may ask for."""
+"""Maximum number of entities in each of the lists by meaning and by text: twice as many as a client may ask for."""
 
 REPLY_CANDIDATES = 300
-"""Replies taken by text, besides the entities found by their own text; several may belong to one entity."""
+"""Maximum number of replies found by text, besides the entities found by their own text. Several may belong to one
+entity."""
 
 RECIPROCAL = 10
-"""The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller, the more a first rank
-counts. Measured by bench/search_quality.py; their 60 is for merging many long lists.
+"""The constant k of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller k is, the more a first rank
+counts. Chosen with bench/search_quality.py; the paper's 60 is meant for merging many long lists.
 """
 
 BOTH_LISTS = 2
-"""Weight of the list by text for a post that cannot be in the list by meaning, because it has no vectors yet."""
+"""Factor on the weight by text of a post that cannot be in the list by meaning because it has no vectors yet."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A search as engines take it. `text` is the query, `limit` how many entities are wanted."""
+    """A search as engines receive it. `text` is the query, `limit` the number of entities wanted."""
 
     text: str
     limit: int
     threshold: float
     among: Sequence[str] | None = None
-    """The only entities to be looked at, at most CANDIDATES; None = all."""
+    """The only entities to search, at most CANDIDATES; None for all."""
 
 
 class NearEntity(msgspec.Struct, frozen=True, order=True):
-    """An entity near the query in meaning, and the passage that is nearest. The nearer of two is the larger."""
+    """An entity near the query in meaning, with its nearest passage. The nearer of two entities compares greater."""
 
     meaning: float
     entity_id: str
@@ -47,37 +48,37 @@ class NearEntity(msgspec.Struct, frozen=True, order=True):
 
 
 Nearness = Mapping[str, NearEntity]
-"""How near entities are."""
+"""How near entities are, by entity id. Contains only entities that have vectors."""
 
 
 class Candidate(msgspec.Struct, frozen=True, order=True):
-    """A post that contains some of the words. The better of two is the larger."""
+    """A post that contains some of the query's terms. The better of two posts compares greater."""
 
     score: float
-    """The score by BM25."""
+    """The BM25 score."""
     entity_id: str
     seq: int
     """0 for the entity's own title and body, else the number of the reply."""
 
 
 class TextMatches(NamedTuple):
-    """The entities that contain some of the words."""
+    """The list by text: the entities that contain some of the query's terms."""
 
     entities: Mapping[str, int]
-    """Best first, by their best post, with its number."""
+    """The number of each entity's best post. The entities are ordered by that post, best first."""
     replies: Mapping[str, int]
-    """The reply of each that matches best, if any does."""
+    """The number of each entity's best reply, for the entities of which a reply matches."""
     whole: bool
-    """Whether no other entity contains any of the words."""
+    """Whether no other entity contains any of the terms."""
 
 
 class MissingFacts(NamedTuple):
-    """What must be known of entities to say which are the best."""
+    """What must still be read to tell which entities are the best."""
 
     nearness: Sequence[str]
-    """How near these are, and whether they have vectors at all."""
+    """Entities of which it must be read whether they have vectors, and how near these are."""
     replies: Mapping[str, int]
-    """Whether these replies have vectors, by entity: it was found by one of them."""
+    """Replies, by entity, of which it must be read whether they have vectors. The entity was found by this reply."""
 
 
 class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +87,7 @@ class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
     entity_id: str
     score: float
     mode: HitMode
-    """By which of the two scores: meaning, text, or both."""
+    """Which score reaches the threshold: that by meaning, that by text, or both."""
     passage: str
     """The passage nearest in meaning; empty if none is known."""
     reply: int = 0
@@ -94,22 +95,22 @@ class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RankedEntities(msgspec.Struct, frozen=True, array_like=True):
-    """Matches in order, and whether meaning was looked at."""
+    """The matches, best first, and whether the search was also by meaning."""
 
     matches: list[RankedEntity]
     mode: SearchMode
     below: list[float] = []
-    """Without a match: the scores of the entities that reach SUGGESTED_THRESHOLD."""
+    """If there are no matches: the scores of the entities that reach SUGGESTED_THRESHOLD."""
 
 
 def meaning_of(cosine: float) -> float:
-    """The score by meaning, 0..1."""
+    """Return the score by meaning, 0..1, for a cosine."""
     meaning = (1 + cosine) / 2
-    return 0.0 if meaning < 0.0 else 1.0 if meaning > 1.0 else meaning  # a third of the time of min and max
+    return 0.0 if meaning < 0.0 else 1.0 if meaning > 1.0 else meaning  # three times as fast as min and max
 
 
 def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> TextMatches:
-    """The list by text, from the best entities by their own text and the best replies."""
+    """Return the list by text, made from the entities that match best by their own text and the best replies."""
     entities: dict[str, int] = {}
     best: dict[str, int] = {}
     for post in sorted([*own, *replies], reverse=True):
@@ -121,14 +122,16 @@ def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> TextMatch
 
 
 class Ranking:
-    """The entities of both lists in their order.
+    """The entities of both lists, in order.
 
-    `nearest` is the list by meaning, `text` the one by text, both best first. `shares` says which share of the query's
-    terms the entities of `text` contain, at least `least` each. The order is by the reciprocal ranks in the two lists,
-    each weighted by the square of its score, so that a good rank among bad matches counts for little; among equals the
-    newer entity comes first. What is learnt later about entities found in one list only, how much they contain
-    (`contain`) or how near they are (`best`), therefore changes their scores, not the order. Only one whose post has no
-    vectors yet, as for some seconds after it was written, moves up: that post is judged by its text alone.
+    `nearest` is the list by meaning and `text` the list by text, both best first. `shares` gives the share of the
+    query's terms that each entity of `text` contains; every share counts as `least` or more.
+
+    An entity's weight is the sum of its reciprocal ranks in the two lists, each multiplied by the square of its score
+    in that list, so that a good rank among bad matches counts for little. Of equal weights, the newer entity comes
+    first. What is learnt later about an entity in one list only, its share (`contain`) or its nearness (`best`),
+    changes its score but not the order. One exception: if the post by which an entity was found has no vectors yet, as
+    in the first seconds after it was written, the entity moves up, because that post is judged by its text alone.
     """
 
     def __init__(
@@ -139,11 +142,11 @@ class Ranking:
         self._text = text
         self._shares = dict(shares)
         self._scores = scores = dict(zip(self._near, meanings, strict=True))
-        """The better of meaning and share, as far as they are known."""
+        """By entity: the greater of meaning and share, as far as these are known."""
         by_meaning = [meaning * meaning / rank for rank, meaning in enumerate(meanings, RECIPROCAL + 1)]
         self._weights = weights = dict(zip(self._near, by_meaning, strict=True))
         self._by_text: dict[str, float] = {}
-        """The weights that entities have by their text alone."""
+        """By entity: the weight from the list by text alone."""
         for rank, entity in enumerate(text.entities, 1):
             self._shares[entity] = share = max(shares.get(entity, 0.0), least)
             self._by_text[entity] = weight = share**2 / (RECIPROCAL + rank)
@@ -153,18 +156,22 @@ class Ranking:
         self._order = _ordered(weights)
 
     def unshared(self, request: SearchRequest) -> list[str]:
-        """The entities found by meaning alone whose share of the query has to be known to say which are the best; none
-        if no others than those found by text contain any of the words."""
+        """Return the entities found by meaning alone whose share must be known to tell which entities are the best.
+
+        Returns none if the list by text is known to be complete: then their share is 0.
+        """
         return [] if self._text.whole else [each for each in self._likeliest(request) if each not in self._shares]
 
     def contain(self, shares: Mapping[str, float]) -> None:
-        """Learn how much of the query the `unshared` entities contain."""
+        """Take in the shares of the `unshared` entities."""
         self._shares.update(shares)
         self._scores |= {entity: max(share, self._scores[entity]) for entity, share in shares.items()}
 
     def missing(self, request: SearchRequest) -> MissingFacts:
-        """What has to be known of the entities that are among the best if the posts by which they were found by text
-        have no vectors. An entity's own text has vectors if any of its posts has, and so has the nearest passage."""
+        """Return what must be read about entities that are among the best if their best post by text has no vectors.
+
+        An entity's own text has vectors if any post of the entity has. The post of the nearest passage has vectors.
+        """
         likeliest = self._likeliest(request)
         least = self._weights[likeliest[-1]] / BOTH_LISTS if likeliest else 0.0
         nearness = [each for each in self._text.entities if each not in self._near and self._weights[each] >= least]
@@ -175,7 +182,7 @@ class Ranking:
         return MissingFacts(nearness, replies)
 
     def _likeliest(self, request: SearchRequest) -> Sequence[str]:
-        """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
+        """Return the first entities in order, until `limit` of them reach the threshold by their known scores."""
         missing = request.limit
         for rank, entity in enumerate(self._order, 1):
             if self._scores[entity] >= request.threshold:
@@ -187,7 +194,7 @@ class Ranking:
     def ranked(
         self, request: SearchRequest, others: Nearness, without_vectors: Collection[str], mode: SearchMode
     ) -> RankedEntities:
-        """The answer: the best matches or, if there are none, what would reach a lower threshold."""
+        """Return the best matches or, if there are none, the scores that would reach a lower threshold."""
         matches = self.best(request, others, without_vectors)
         if matches or request.threshold <= SUGGESTED_THRESHOLD:
             return RankedEntities(matches, mode)
@@ -195,10 +202,10 @@ class Ranking:
         return RankedEntities([], mode, [each.score for each in self.best(lower, others, without_vectors)])
 
     def best(self, request: SearchRequest, others: Nearness, without_vectors: Collection[str]) -> list[RankedEntity]:
-        """The entities that reach the threshold, best first, at most `limit`.
+        """Return the entities that reach the threshold, best first, at most `limit`.
 
-        `others` and `without_vectors` are of the `missing` ones: how near those are that have vectors, and those whose
-        post has none. The score is the better of meaning and share.
+        `others` and `without_vectors` answer what was `missing`: how near the entities with vectors are, and which
+        entities were found by a post without vectors. The score is the greater of meaning and share.
         """
         order, scores = self._order, self._scores
         if without_vectors:
@@ -222,14 +229,14 @@ class Ranking:
 def ranked_among(
     request: SearchRequest, near: Iterable[NearEntity], shares: Mapping[str, float], mode: SearchMode
 ) -> RankedEntities:
-    """The answer if no others than these entities are looked at; of equals by text, the order is that of `shares`."""
+    """Return the answer of a search among given entities only. By text, equal shares rank in the order of `shares`."""
     found = sorted((entity for entity, share in shares.items() if share), key=shares.__getitem__, reverse=True)
     text = TextMatches(dict.fromkeys(found, 0), {}, True)
     return Ranking(sorted(near, reverse=True), text, shares).ranked(request, {}, (), mode)
 
 
 def _ordered(weights: Mapping[str, float]) -> list[str]:
-    """Entities by their weight, the greatest first; of equals the newer first."""
+    """Return the entities by weight, greatest first; of equal weights, the newer entity first."""
     return list(map(itemgetter(1), sorted(zip(weights.values(), weights, strict=True), reverse=True)))
 
 

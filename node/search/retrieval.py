@@ -1,4 +1,4 @@
-"""How a web process finds entities: with the query engine, with a worker's memory, or by itself.
+"""The ways in which a web process finds entities: with the query engine, in a worker's memory, or by itself.
 
 Each way takes a request and returns ranked entities; `service` adds texts and links.
 """
@@ -30,41 +30,41 @@ from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
 MAX_MARKS = 262_144
-"""Marks of candidates that one search looks at: those of a hundred long entities. Further candidates, which rank lower,
-count as the engine has found them."""
+"""Marks of candidates that one search looks at: as many as a hundred long entities have. The remaining candidates,
+which rank lower, are scored by what the engine has found."""
 
 MARKS_A_CHARACTER = 2
-"""Marks that take as long to look at as one character of a text."""
+"""Marks that take as long to look at as one character of text."""
 
 ENTITIES_AT_ONCE = 32
-"""Entities that are read together."""
+"""Entities that are read in one round trip."""
 
 SCANNED_ENTITIES = 2000
-"""Open entities that a web process looks through when nobody else can: the newest."""
+"""Open entities, the newest ones, that a web process looks through itself when no worker answers."""
 
 UNINDEXED_ENTITIES = 100
-"""How many of those it reads itself, because they have no document yet."""
+"""Maximum number of the SCANNED_ENTITIES whose texts are read because they have no document yet."""
 
 UNINDEXED_CHARACTERS = 100_000
-"""Characters that it reads of those in all."""
+"""Maximum number of characters that are read of all UNINDEXED_ENTITIES together."""
 
 
 class KnownMarks(NamedTuple):
-    """What is known of the marks of candidates, so that it need not be read."""
+    """What is known about the marks of candidates and need not be read."""
 
     own: Mapping[str, bytes]
-    """The known marks of own texts, by entity."""
+    """Marks of the entities' own texts, by entity."""
     own_complete: bool
-    """Whether the own text of no other entity contains any of the terms."""
+    """Whether no entity outside `own` has any of the terms in its own text."""
     replied: Collection[str] | None
-    """The only entities of which a reply contains any of the terms; None if that is not known."""
+    """All entities of which a reply contains any of the terms; None if these are not known."""
 
 
 UNKNOWN_MARKS = KnownMarks({}, False, None)
 
 
 class EngineRetriever:
-    """Asks the query engine, with the vector of the query if a worker provides one in time."""
+    """Asks the query engine, using the vector of the query if a worker provides it in time."""
 
     def __init__(self, engine: QueryEngine, keys: SearchKeys, searched: Store, workers: WorkerClient) -> None:
         self._engine = engine
@@ -73,7 +73,7 @@ class EngineRetriever:
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """The matches. Raises StoreUnavailable, CommandFailed if the engine has changed meanwhile."""
+        """Return the matches. Raises StoreUnavailable, or CommandFailed if the engine has changed meanwhile."""
         if request.among is not None:
             return await self._find_among(request.among, request, work)
         query = QueryTerms(request.text)
@@ -110,19 +110,19 @@ class EngineRetriever:
             try:
                 return vector, await self._engine.by_meaning(vector.version, vector.vector)
             except CommandFailed:
-                self._workers.forget()  # another index version has taken its place
+                self._workers.forget()  # another index version has replaced that of the vector
         return None, []
 
     async def _vector_of(self, query: str, work: SearchWork) -> QueryVector | None:
         try:
             return await self._workers.vector_of(query, ids.site_name(work.client))
-        except StoreUnavailable:  # where workers are asked; the search Redis may well be there
+        except StoreUnavailable:  # workers are asked through the main Redis; the searched Redis may still answer
             return None
 
     async def _read_missing(
         self, vector: QueryVector | None, missing: MissingFacts
     ) -> tuple[Nearness, Collection[str]]:
-        """How near entities are, and which of them have no vectors of what they were found by."""
+        """Return how near entities are, and which of them were found by a post that has no vectors."""
         if vector is None or not (missing.nearness or missing.replies):
             return {}, ()
         try:
@@ -132,7 +132,7 @@ class EngineRetriever:
 
 
 class WorkerMemoryRetriever:
-    """Asks a worker that holds the index in memory; if none answers in time, looks through the newest entities."""
+    """Asks a worker that has the index in memory. If no worker answers in time, looks through the newest entities."""
 
     def __init__(self, corpus: Corpus, searched: Store, workers: WorkerClient) -> None:
         self._corpus = corpus
@@ -140,7 +140,7 @@ class WorkerMemoryRetriever:
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """The matches. Raises StoreUnavailable."""
+        """Return the matches. Raises StoreUnavailable."""
         found = await self._workers.find(request, ids.site_name(work.client))
         if found is not None:
             return found
@@ -148,7 +148,7 @@ class WorkerMemoryRetriever:
             return await self._scan(request, work)
 
     async def _scan(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """The matches by text, in the order of their shares, then of activity."""
+        """Return the matches by text, ordered by share, then by last activity."""
         query = QueryTerms(request.text)
         if not query.terms:
             return RankedEntities([], "text")
@@ -163,7 +163,7 @@ class WorkerMemoryRetriever:
     async def _read_unindexed(
         self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], work: SearchWork
     ) -> None:
-        """Add the shares of entities that have no document."""
+        """Add the shares of entities that have no document to `shares`."""
         left = UNINDEXED_CHARACTERS
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
             some = [PostRef(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
@@ -179,7 +179,7 @@ class WorkerMemoryRetriever:
 
 
 class TermCoverage:
-    """Finds out which share of a query's terms entities contain, until MAX_MARKS have been looked at."""
+    """Determines the share of a query's terms that entities contain, until MAX_MARKS have been looked at."""
 
     def __init__(
         self, searched: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork
@@ -191,10 +191,11 @@ class TermCoverage:
         self._work = work
         self._left = MAX_MARKS
         self.unmarked: list[str] = []
-        """Entities of those read whose own text has no marks, because it is not indexed or has no terms."""
+        """The entities read so far whose own text has no marks, because it is not indexed or has no terms."""
 
     async def read(self, entities: Sequence[str]) -> dict[str, float]:
-        """The shares of these entities, the likeliest first. Raises StoreUnavailable, QueueFull."""
+        """Return the shares of these entities. `entities` has the most promising ones first, because reading ends
+        after MAX_MARKS. Raises StoreUnavailable, QueueFull."""
         shares: dict[str, float] = {}
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
             some = entities[start : start + ENTITIES_AT_ONCE]
@@ -213,7 +214,7 @@ class TermCoverage:
         return shares
 
     async def _marks(self, entities: Sequence[str]) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
-        """The marks of their own texts and of their replies."""
+        """Return the marks of the entities' own texts, and those of their replies."""
         known = self._known
         unread = [] if known.own_complete else [each for each in entities if each not in known.own]
         replied = entities if known.replied is None else [each for each in entities if each in known.replied]

@@ -1,7 +1,7 @@
-"""Searches a corpus: entities by meaning or text (SPEC 4.4, DESIGN 9).
+"""Searches a corpus for entities, by meaning or by text (SPEC 4.4, DESIGN 9).
 
-Anybody may search what anybody wrote. So the searches of one client take turns, what one search looks at is bounded and
-is charged to the client, and no search holds up the event loop.
+Anybody may post, and anybody may search. Therefore the searches of one client run one after another, the number of
+characters that a search looks at is bounded and charged to its client, and no search blocks the event loop.
 """
 
 import asyncio
@@ -32,50 +32,50 @@ from node.text.terms import QueryTerms
 T = TypeVar("T")
 
 SPARE_MATCHES = 5
-"""Matches asked for beyond the limit, since some entities may have been closed after they were indexed."""
+"""Matches requested beyond the limit, because some entities may have been closed since they were indexed."""
 
 HITS_AT_ONCE = 10
-"""Hits whose texts are read together: half a megabyte at most."""
+"""Hits whose texts are read in one round trip: half a megabyte at most."""
 
 CHARACTERS = 400_000
-"""Characters that one search looks at for its snippets: 8,000 for each of fifty hits."""
+"""Characters that one search may look at for its snippets: 8,000 for each of fifty hits."""
 
 MAX_CHARACTERS_A_HIT = 40_000
-"""The most that it looks at for one hit, however little the others need: an entity's own text and a reply, both as long
-as they may be."""
+"""Maximum number of characters looked at for one hit, even if the other hits need few: an entity's own text and a
+reply, both as long as allowed."""
 
 MIN_CHARACTERS_A_HIT = 1_000
-"""The least that it looks at for each hit, however much the others have taken."""
+"""Characters that may always be looked at for a hit, even if earlier hits have used up CHARACTERS."""
 
 SUGGESTED_STEPS = 20
-"""Suggested thresholds are multiples of one in this many."""
+"""Suggested thresholds are multiples of 1 / SUGGESTED_STEPS."""
 
 SEARCHES_AT_ONCE = MAX_WAITING_REQUESTS
-"""Searches of one process at a time, at most SITE_SHARE of them from one site. Most wait for the vector of their query,
-so there may be as many as may wait at a worker."""
+"""Searches that one process runs at a time, at most SITE_SHARE of them for one site. Most of them wait for the vector
+of their query, so there may be as many searches as one worker may have waiting requests."""
 
 WAITING_SEARCHES = 60
-"""Searches of one client that may wait for its earlier ones: as many as it may begin in a minute, by default."""
+"""Searches of one client that may wait for its earlier ones: as many as the default rate limit allows in a minute."""
 
 Charge = Callable[[int], None]
-"""Called once a search has ended, however it ended, with the characters that it has looked at."""
+"""Called when a search ends, successfully or not, with the number of characters that it has looked at."""
 
 
 class Match(NamedTuple):
-    """A match, and the posts that its hit is made of."""
+    """A match and the posts from which its hit is made."""
 
     ranked: RankedEntity
     own: PostRef
     near: PostRef | None
-    """The one that is nearest in meaning, if that is why the entity was found."""
+    """The post nearest in meaning, if the entity was found by meaning."""
     piece: int
-    """The number of its passage that is nearest."""
+    """Number of the nearest passage of that post."""
     reply: PostRef | None
-    """The reply that matches best by text, if that is why."""
+    """The reply that matches best by text, if the entity was found by text."""
 
     @classmethod
     def of(cls, ranked: RankedEntity) -> "Match":
-        """The match for a ranked entity."""
+        """Return the match for a ranked entity."""
         own = PostRef(ranked.entity_id, OWN)
         near, piece, reply = None, 0, None
         if ranked.passage and ranked.mode != "text":
@@ -87,12 +87,12 @@ class Match(NamedTuple):
 
     @property
     def refs(self) -> list[PostRef]:
-        """The posts that the hit is made of."""
+        """The posts from which the hit is made."""
         return [ref for ref in {self.own, self.near, self.reply} if ref]
 
 
 class SearchTurns:
-    """The turns that the searches of one process take, whatever they search."""
+    """Limits how many searches run at a time in one process, over all corpora."""
 
     def __init__(self) -> None:
         self._clients = FairSemaphore(sys.maxsize, each=1, waiting=WAITING_SEARCHES)
@@ -101,7 +101,7 @@ class SearchTurns:
 
     @asynccontextmanager
     async def of(self, client: str) -> AsyncGenerator[None]:
-        """Have a place for a search of the client while the block runs. Raises Refused `limit.waiting`."""
+        """Hold a place for a search of the client while the block runs. Raises Refused `limit.waiting`."""
         try:
             async with self._clients.of(client), self._sites.of(site_of(client)):
                 yield
@@ -118,7 +118,7 @@ class Search:
         self._turns = turns
 
     async def search(self, query: SearchQuery, client: str, charge: Charge) -> FoundEntities:
-        """Open entities that reach the threshold, best first.
+        """Return the open entities that reach the threshold, best first.
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
@@ -133,9 +133,9 @@ class Search:
         read: Callable[[Sequence[str]], Awaitable[T]],
         among: Sequence[str] | None = None,
     ) -> tuple[FoundEntities, T]:
-        """`search`, and what `read` has meanwhile read of the entities that may be among the hits.
+        """Do a `search` and, at the same time, call `read` with the ids of the entities that may be among the hits.
 
-        If `among` is given, no others than its first CANDIDATES are looked at.
+        Returns the results of both. If `among` is given, only its first CANDIDATES entities are searched.
         """
         async with self._work(query, client, charge) as work:
             ranked = await self._matching(query, work, among)
@@ -145,37 +145,40 @@ class Search:
     async def ranked(
         self, query: SearchQuery, client: str, charge: Charge, among: Sequence[str] | None = None
     ) -> list[str]:
-        """Ids of the entities that reach the threshold, best first, without their texts; some may not be open any more.
+        """Return the ids of the entities that reach the threshold, best first, without reading their texts.
 
-        `among` as for `search_with`. Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
+        Some of the entities may have been closed meanwhile. `among` is as for `search_with`. Raises Invalid, Refused
+        `limit.waiting`, StoreUnavailable.
         """
         async with self._work(query, client, charge) as work:
             ranked = await self._matching(query, work, among, spare=0)
             return [match.entity_id for match in ranked.matches]
 
     def own_terms(self, title: str, body: str) -> OwnTerms:
-        """What the step that keeps a new entity is to keep as well, so that it is found by text; NO_TERMS where `note`
-        is to follow."""
+        """Return the terms that the step which keeps a new entity must keep too, so that the entity is found by text.
+
+        Returns NO_TERMS if the step cannot keep them; then call `note` after it.
+        """
         return self._store.own_terms(title, body)
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
-        """Index a new entity by text at once; a worker does so as well, a moment later. Raises StoreUnavailable."""
+        """Index a new entity by text at once. A worker does the same a moment later. Raises StoreUnavailable."""
         await self._store.note(entity_id, title, body)
 
     async def state(self) -> SearchState:
-        """The versions of the index, and what is still to be done. Raises StoreUnavailable."""
+        """Return the versions of the index and the amount of work left. Raises StoreUnavailable."""
         return await self._store.state()
 
     async def reindex(self) -> None:
-        """Have the workers reindex every open entity, beside the index in use; it takes over when it is complete.
+        """Have the workers reindex every open entity. The index in use is replaced when the new one is complete.
 
-        Returns at once; `state` says how much is to be done. Raises StoreUnavailable.
+        Returns at once; `state` says how much work is left. Raises StoreUnavailable.
         """
         await self._store.versions.reindex()
 
     @asynccontextmanager
     async def _work(self, query: SearchQuery, client: str, charge: Charge) -> AsyncGenerator[SearchWork]:
-        """The work of a search in its client's turn, charged at the end. Raises Invalid, Refused `limit.waiting`."""
+        """Run the block in the client's turn, then charge the client. Raises Invalid, Refused `limit.waiting`."""
         require_text("query", readable(query.query))
         work = SearchWork(client, self._turns.readers)
         try:
@@ -198,7 +201,7 @@ class Search:
     async def _hits(
         self, ranked: RankedEntities, query: SearchQuery, work: SearchWork
     ) -> tuple[list[FoundEntity], bool]:
-        """What is shown of the matches, and whether some of them could not be read."""
+        """Return the hits for the matches, and whether some matches could not be read."""
         wanted = WantedTerms(QueryTerms(query.query).shown)
         hits: list[FoundEntity] = []
         left = CHARACTERS
@@ -220,7 +223,10 @@ class Search:
 
 
 def lower_threshold(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
-    """The threshold at which the search would have hits, and how many; UNSET if there is none."""
+    """Return the highest suggested threshold that has hits, with their number; UNSET if there are no scores.
+
+    `scores` are those of the entities that reach SUGGESTED_THRESHOLD.
+    """
     if not scores:
         return UNSET
     threshold = max(SUGGESTED_THRESHOLD, math.floor(max(scores) * SUGGESTED_STEPS) / SUGGESTED_STEPS)
@@ -254,7 +260,7 @@ async def _hit(
 
 
 async def _piece(text: str, number: int, work: SearchWork) -> str | None:
-    """The piece of a text with that number, from 0; None if there are fewer."""
+    """Return the piece of a text with that number, counted from 0; None if the text has fewer pieces."""
     for found in pieces(text):
         await work.spend(len(found))
         if not number:
@@ -264,7 +270,7 @@ async def _piece(text: str, number: int, work: SearchWork) -> str | None:
 
 
 def _texts(match: Match, posts: Mapping[PostRef, Post], passage: str | None) -> Iterator[str]:
-    """The texts that a snippet may be cut from, the likeliest first."""
+    """Yield the texts from which a snippet may be cut, the most promising first."""
     if passage:
         yield passage
     if match.ranked.mode != "meaning" or not passage:

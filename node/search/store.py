@@ -1,4 +1,4 @@
-"""All that search keeps in Redis: documents and vectors, the queue for embedding, requests to workers."""
+"""The Redis side of search: documents and vectors, the index queue, and requests to workers."""
 
 import msgspec
 import structlog
@@ -25,17 +25,17 @@ class SearchState(msgspec.Struct, frozen=True):
     current: IndexVersion | None = msgspec.field(name="live")
     """The version that queries use."""
     built: IndexVersion | None = msgspec.field(name="target")
-    """The version that is being built to take its place."""
+    """The version that is being built to replace it."""
     pending: int
     backlog: int
     meaning: bool
-    """Whether a worker embeds queries now."""
+    """Whether a worker can embed queries at the moment."""
 
 
 class SearchStore:
-    """The parts of the search that web processes and workers share. Every method raises StoreUnavailable.
+    """The parts of search that web processes and workers share. Every method raises StoreUnavailable.
 
-    `searched` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
+    `searched` is the Redis that holds the documents: RELAY_SEARCH_URL if set, else `store`.
     """
 
     def __init__(self, store: Store, searched: Store, corpus: Corpus) -> None:
@@ -52,25 +52,27 @@ class SearchStore:
 
     @property
     def wakeups(self) -> WakeUps:
-        """The wake-ups for the loops of a worker."""
+        """Wake-ups for the loops of a worker."""
         return self.main.wakeups
 
     @property
     def reconnects(self) -> tuple[int, int]:
-        """How often the connections to both were made again: data may have been lost meanwhile."""
+        """Numbers of reconnections to `main` and to `searched`. Data may have been lost before each reconnection."""
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """The entities that match. Raises QueueFull, CommandFailed."""
+        """Return the entities that match. Raises QueueFull, CommandFailed."""
         try:
             return await (await self._retriever()).find(request, work)
-        except CommandFailed:  # the server may have come back as another, with or without a query engine
+        except CommandFailed:  # another server, with or without a query engine, may have taken its place
             self.choice.forget()
             return await (await self._retriever()).find(request, work)
 
     def own_terms(self, title: str, body: str) -> OwnTerms:
-        """What the step that keeps a new entity can keep as well. It cannot where the documents lie in another Redis,
-        and where workers have to be told of them."""
+        """Return the terms that the step which keeps a new entity can keep too.
+
+        Returns NO_TERMS if the documents are in another Redis, or if workers must be told about new documents.
+        """
         if self.searched is self.main and self.choice.has_engine:
             return own_terms(f"{title}\n{body}", NOTED_CHARACTERS)
         return NO_TERMS
@@ -79,16 +81,16 @@ class SearchStore:
         """Index a new entity by text at once."""
         try:
             await self.documents.note(entity_id, title, body)
-        except CommandFailed:  # an entity is posted whether or not it can be searched for
+        except CommandFailed:  # a failure to index an entity must not fail the request that posts it
             self.choice.forget()
             log.exception("entity not noted for search", entity=entity_id)
 
     async def embeds_queries(self) -> bool:
-        """Whether a worker embeds queries now."""
+        """Return whether a worker can embed queries at the moment."""
         return bool(await self.main.command("EXISTS", self.keys.workers("vectors")))
 
     async def state(self) -> SearchState:
-        """The versions of the index, and what is still to be done."""
+        """Return the versions of the index and the amount of work left."""
         return SearchState(*await self.versions.both(), *await self.queue.lengths(), await self.embeds_queries())
 
     async def _retriever(self) -> EngineRetriever | WorkerMemoryRetriever:

@@ -1,6 +1,6 @@
-"""Counts what a search costs. Searches of different clients take turns, and none holds up the event loop.
+"""Counts the cost of searches, and lets searches of different clients take turns so that none blocks the event loop.
 
-The unit is a character looked at, about 60 ns. What costs more than its length counts as more characters.
+The unit of cost is one character looked at, about 60 ns. Text that is slower to look at counts as more characters.
 """
 
 from asyncio import sleep
@@ -10,21 +10,22 @@ from contextlib import asynccontextmanager
 from node.share.fair_semaphore import FairSemaphore
 
 SEARCHES_READING = 2
-"""Searches of one process that look at texts or marks at the same time."""
+"""Searches of one process that may look at texts or marks at the same time."""
 
 SLICE_CHARACTERS = 4_000
-"""Characters looked at in one go, in a quarter of a millisecond; then other searches and requests have their turn."""
+"""Characters looked at without a break, in a quarter of a millisecond; then other searches and requests get a turn."""
 
 LIGHT_CHARACTERS = 40_000
-"""Characters that a search may look at without a rest; few need as many."""
+"""Characters that a search may look at before it has to rest between slices. Few searches need as many."""
 
 REST_SECONDS = 0.001
-"""The rest after each further slice. One turn of the event loop is not enough: the threads of the HTTP server would get
-the interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
+"""Length of the rest after each further slice. Giving way for one turn of the event loop would not be enough: the
+threads of the HTTP server get the interpreter from a busy event loop only every five milliseconds
+(`sys.getswitchinterval`)."""
 
 
 class SearchWork:
-    """What one search of a client has cost, and its place among the searches of all clients."""
+    """The cost of one client's search so far, and its place among the searches of all clients."""
 
     def __init__(self, client: str, readers: FairSemaphore) -> None:
         self.client = client
@@ -44,20 +45,20 @@ class SearchWork:
             self._leave()
 
     async def spend(self, characters: int) -> None:
-        """Count characters that were just looked at; after a slice of them let others go on. Raises QueueFull."""
+        """Count characters that were just looked at, and `give_way` after each slice. Raises QueueFull."""
         if self.count(characters):
             await self.give_way()
 
     def count(self, characters: int) -> bool:
-        """Count characters that were just looked at. Returns whether they make a slice, after which to `give_way`."""
+        """Count characters that were just looked at. Return whether a slice is complete, so that `give_way` is due."""
         self.characters += characters
         self._unbroken += characters
         return self._unbroken >= SLICE_CHARACTERS
 
     async def give_way(self) -> None:
-        """Let others go on. Raises QueueFull."""
+        """Let other searches and requests continue. Raises QueueFull."""
         self._unbroken = 0
-        # A search keeps its place while it rests: however many clients search for much, they do not use up a core.
+        # A search keeps its place while it rests, so that expensive searches cannot use up a core, however many run.
         await sleep(REST_SECONDS if self.characters > LIGHT_CHARACTERS else 0)
         self._leave()
         await self._enter()

@@ -1,4 +1,4 @@
-"""All that a worker does for search, put together."""
+"""Composes everything that a worker does for search."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 class CorpusWorker:
-    """Indexes one corpus, and answers for it."""
+    """Indexes one corpus and answers the requests of web processes about it."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, settings: Settings) -> None:
         self.indexer = Indexer(store, embedder)
@@ -40,14 +40,14 @@ class CorpusWorker:
             work.create_task(self.reconciler.run(stop))
 
     def close(self) -> None:
-        """End what runs beside the event loop."""
+        """Shut down what runs outside the event loop."""
         self._memory.close()
 
 
 class SearchWorker:
-    """Indexes what can be searched, embeds queries, and searches where there is no query engine.
+    """Indexes all corpora, embeds queries, and searches in memory where there is no query engine.
 
-    `searched` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
+    `searched` is the Redis that holds the documents: RELAY_SEARCH_URL if set, else `store`.
     """
 
     def __init__(self, store: Store, searched: Store, corpora: Sequence[Corpus], settings: Settings) -> None:
@@ -57,12 +57,12 @@ class SearchWorker:
         ]
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """For the consumer group `index`. Raises StoreUnavailable."""
+        """Handle events for the consumer group `index`. Raises StoreUnavailable."""
         for worker in self._workers:
             await worker.indexer.handle(events)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set. If it fails, it can be called again."""
+        """Work until `stop` is set. May be called again after a failure."""
         async with asyncio.TaskGroup() as work:
             for worker in self._workers:
                 work.create_task(worker.run(stop))
@@ -70,13 +70,13 @@ class SearchWorker:
                 work.create_task(self._load_model(stop))
 
     def close(self) -> None:
-        """End what runs beside the event loop, once no work is done any more."""
+        """Shut down what runs outside the event loop. Call this only after `run` has ended."""
         for worker in self._workers:
             worker.close()
         self._embedder.close()
 
     async def _load_model(self, stop: asyncio.Event) -> None:
-        """Load the model while the rest works: searches are by text until then."""
+        """Load the model while everything else runs. Until it is loaded, searches are by text only."""
         try:
             model = await unless(stop, self._embedder.load())
         except ModelUnavailable as error:

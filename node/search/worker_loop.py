@@ -1,6 +1,6 @@
-"""How the loops of a search worker wait, and end: at once, whatever they are doing.
+"""Waiting and stopping for the loops of a search worker. A loop stops at once, whatever it is doing.
 
-Their work may be abandoned at any point; another worker, or this one after a restart, does it again.
+Its work may be abandoned at any point: another worker, or the same one after a restart, does it again.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @contextmanager
 def woken_by(stop: asyncio.Event, listener: Listener) -> Generator[None]:
-    """While the block runs, `stop` wakes the listener. Cheaper than `unless` around each wait."""
+    """Wake the listener when `stop` is set while the block runs. Cheaper than wrapping each wait in `unless`."""
 
     async def wake() -> None:
         await stop.wait()
@@ -35,7 +35,7 @@ async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -
 
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """What `work` returns or raises; None if `stop` is set before it ends, which cancels it."""
+    """Return what `work` returns, or raise what it raises. If `stop` is set first, cancel `work` and return None."""
     working = asyncio.create_task(work)
     if await ended_before(working, asyncio.create_task(stop.wait())) or not working.cancelled():
         return working.result()

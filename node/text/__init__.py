@@ -1,2 +1,2 @@
-"""Text: whether it is English, what of it may be shown, its search terms. Each module is imported by its own name, and
-cld3 is loaded at the first verdict that needs it (`verdict`), so a process that judges no texts does without it."""
+"""Text: whether it is English, which parts of it may be shown, and its search terms. Import modules by their own names:
+`verdict` loads cld3 at the first verdict that needs it, so a process that judges no texts does not load it."""

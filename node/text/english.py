@@ -1,10 +1,10 @@
 """The English gate for one text: whether the node may accept it.
 
-A text whose words are all certainly English passes at once. Others are judged in windows of 160 characters. In each,
-the scripts decide first (`windows`, `scripts`), then the words (`word_evidence`). cld3 is asked only about windows
-that both leave undecided, because alone it rejects half of all short English. A long text is judged by samples at
-places that its author cannot predict (`sampling`). Which strings of a JSON payload are prose is decided in `payload`.
-The gate is synchronous, takes microseconds, and never raises.
+A text whose words are all certainly English passes at once. Any other text is judged in windows of 160 characters. In
+each window, the scripts decide first (`windows`, `scripts`), then the words (`word_evidence`). cld3 is asked only about
+windows that both leave undecided, because on its own it rejects half of all short English texts. A long text is judged
+by samples at places that its author cannot predict (`sampling`). `payload` decides which strings of a JSON payload are
+prose. The gate is synchronous, takes microseconds, and never raises.
 """
 
 from itertools import chain
@@ -28,28 +28,28 @@ from node.text.windows import WINDOW_CHARACTERS, clean, windows
 from node.text.word_evidence import ENGLISH_TOKENS, MAX_READ_ALONE, is_plain
 
 FOREIGN_WINDOWS_SHARE = 0.20
-"""A text fails if this share of its words is in failing windows: more than a quotation."""
+"""A text fails if this share of its words is in failing windows. A quotation stays below it."""
 
 MAX_WHOLE_CHARACTERS = 1_920
-"""Longest text of which all characters are judged. It costs about as much as all SAMPLES of a longer text; with fewer
-samples, the length is reduced in proportion."""
+"""Greatest length of a text of which all characters are judged. This costs about as much as SAMPLES samples of a longer
+text. If fewer samples are allowed, the length is reduced in proportion."""
 
 OTHER_SCRIPTS_SHARE = 0.10
-"""Share of a long text's letters, wherever they are, that may be outside the Latin script: single words."""
+"""Share of a long text's letters, anywhere in it, that may be outside the Latin script: enough for single words."""
 
 FOREIGN_SAMPLES_SHARE = 0.08
 """A long text fails if this share of its samples is certainly foreign.
 
-A text of which a fifth is foreign, wherever that is, passes with a probability of 2 in 100; one of which half is
-foreign passes a few times in 10⁹. Less than a twelfth is a quotation and passes.
+A text of which a fifth is foreign, wherever that part is, passes with a probability of 2 in 100; a text of which half
+is foreign passes a few times in 10⁹. A foreign part of less than a twelfth counts as a quotation and passes.
 """
 
 MIN_FOREIGN_SAMPLES = 2
-"""A long text never fails for fewer foreign samples: one may be a sentence that it quotes."""
+"""Minimum number of foreign samples for which a long text fails. A single one may be a quoted sentence."""
 
 
 def preload(secret: str = "") -> None:
-    """Load the lexicon and cld3, at the start of a process: before its first request and `gc.freeze`.
+    """Load the lexicon and cld3. Call this when a process starts, before its first request and before `gc.freeze`.
 
     Processes with the same `secret` give the same verdict on every text.
     """
@@ -59,9 +59,9 @@ def preload(secret: str = "") -> None:
 
 
 def is_english(text: str, max_samples: int = SAMPLES) -> bool:
-    """Whether a text is English, or has no words of any language (`42`, an id, an emoji).
+    """Return whether a text is English, or has no words of any language (`42`, an id, an emoji).
 
-    Reads up to `max_samples` samples of a text that is too long to be read as a whole.
+    Of a text that is too long to be read as a whole, `max_samples` samples are read at most. Counts the verdict.
     """
     passes = verdict(text, max_samples)
     VERDICTS[passes] += 1
@@ -69,7 +69,7 @@ def is_english(text: str, max_samples: int = SAMPLES) -> bool:
 
 
 def verdict(text: str, max_samples: int = SAMPLES) -> bool:
-    """The verdict of `is_english` for a second look at the same text, which is not counted again."""
+    """Return the same verdict as `is_english` without counting it, for a second look at a text."""
     if len(text) > MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
         return _samples_pass(text, max_samples)
     if has_plain_words(text):
@@ -80,9 +80,9 @@ def verdict(text: str, max_samples: int = SAMPLES) -> bool:
 
 
 def has_plain_words(text: str) -> bool:
-    """Whether each token of a text is English by itself, or a number. False says nothing about a text.
+    """Return whether each token of a text is an English word by itself, or a number. False says nothing about the text.
 
-    Then each window would pass, wherever the text is divided: this is the quick way to the same verdict.
+    A text of such tokens passes in any division into windows, so this is a shortcut to the same verdict.
     """
     if not text.isascii():
         return False
@@ -96,7 +96,7 @@ def _window_passes(window: str) -> bool:
 
 
 def _windows_pass(all_windows: list[str]) -> bool:
-    """The verdict on several windows. Asks cld3 only as long as its answer could change the verdict."""
+    """Return the verdict on several windows. Ask cld3 only as long as its answer can change the verdict."""
     judged: list[LanguageVerdict] = []
     for window in all_windows:
         margin, _, foreign = judgement = judge_window(window)
@@ -104,7 +104,7 @@ def _windows_pass(all_windows: list[str]) -> bool:
         if margin < SURE or foreign:
             break
     else:
-        return True  # as most English texts
+        return True  # the case of most English texts
     failing = total = 0.0
     undecided: list[tuple[float, list[str]]] = []
     left = sum(map(len, all_windows))
@@ -119,7 +119,7 @@ def _windows_pass(all_windows: list[str]) -> bool:
             undecided.append((margin, words))
         left -= len(window)
         if failing > FOREIGN_WINDOWS_SHARE * (total + left):
-            return False  # even if all that is left were English: no window counts more words than it has characters
+            return False  # even if all remaining windows are English: a window has no more words than characters
     limit = FOREIGN_WINDOWS_SHARE * total
     undecided_size = sum(size_of(words) for _, words in undecided)
     for margin, words in undecided:
@@ -132,7 +132,7 @@ def _windows_pass(all_windows: list[str]) -> bool:
 
 
 def _samples_pass(text: str, count: int) -> bool:
-    """The verdict on a long text, by `count` samples."""
+    """Return the verdict on a long text, by `count` samples."""
     excerpt = excerpt_of(text, count)
     if share_of_others(excerpt) > OTHER_SCRIPTS_SHARE:
         return False

@@ -1,4 +1,4 @@
-"""Everything that is wrong with the texts of a request: its sender should not learn it one error at a time."""
+"""Finds everything that is wrong with the texts of a request, so that its sender need not learn it error by error."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
 JUDGED = "judged"
-"""Key in the `extra` of a field's msgspec.Meta. Its value, a word of JUDGEMENTS, says how a service judges the text."""
+"""Key in the `extra` of a field's msgspec.Meta. The value, a key of JUDGEMENTS, says how a service judges the text."""
 
 JUDGEMENTS: dict[str, tuple[Callable[[str, str], None], ...]] = {
     "name": (require_text, require_name),
@@ -17,7 +17,7 @@ JUDGEMENTS: dict[str, tuple[Callable[[str, str], None], ...]] = {
     "text": (require_text,),
     "prose": (),
 }
-"""The requirements of a text, by word. Titles, texts and prose have to be English, too."""
+"""Requirements on a text, by the kind of text. Titles, texts and prose must also be English."""
 
 ENGLISH = ("title", "text", "prose")
 
@@ -25,8 +25,8 @@ ENGLISH = ("title", "text", "prose")
 def require_all(*checks: Callable[[], None], **texts: str) -> None:
     """Run all checks, and require that all texts are English.
 
-    Raises Invalid with the first thing that is wrong with each text, or Refused `language.not_english` if nothing else
-    is wrong.
+    Raises Invalid with the first fault of each text. If the only fault is that texts are not English, raises Refused
+    `language.not_english` instead.
     """
     issues: dict[tuple[str | int, ...], Issue] = {}
     for check in checks:
@@ -44,7 +44,7 @@ def require_all(*checks: Callable[[], None], **texts: str) -> None:
 
 
 def faults_of(judged: str, field: str, text: str) -> list[Issue]:
-    """The first thing that is wrong with a text that a service has yet to judge; empty if nothing is."""
+    """Return the first fault of a text that no service has judged yet; an empty list if the text has none."""
     for check in JUDGEMENTS[judged]:
         try:
             check(field, text)

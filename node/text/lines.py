@@ -1,8 +1,8 @@
 """Requirements on short texts of a request: no name or title may be mistaken for another, and no text may be empty.
 
 A name may be in any language, but no word of it may mix alphabets that look alike, as `Аdmin` with a Cyrillic А does.
-Words that mix Latin with scripts that look different (`3Dプリンタ`) are usual and allowed (Unicode TR39, section 5.2).
-Invisible characters are in `readable`.
+Words that mix Latin with scripts that look different (`3Dプリンタ`) are common and allowed (Unicode TR39, section 5.2).
+`readable` deals with invisible characters.
 """
 
 import re
@@ -26,9 +26,9 @@ _ALPHABETS = (
 """Alphabets whose letters can be mistaken for each other."""
 
 _SYMBOLS = re.compile("[ΓΔΘΛΞΠΣΦΨΩδθλμξπφψ]")
-"""Greek letters that look like no Latin letter; they are part of units and quantities (μm, Δt)."""
+"""Greek letters that look like no Latin letter. They occur in units and quantities (μm, Δt)."""
 _TITLE_SYMBOLS = re.compile("[ΓΔΘΛΞΠΣΦΨΩα-νξ-ω]")
-"""Those that are allowed in a word of a title (TNFα, NF-κB): all but the exact twins of Latin letters."""
+"""Greek letters that are allowed in a word of a title (TNFα, NF-κB): all but the exact twins of Latin letters."""
 
 _TWINS = re.compile("[аеорсухѕіјһԁԛԝӏАВСЕНІЈКМОРЅТХУԌԚԜαικνορυχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]{2,}")
 """A word in which every letter looks like a Latin one."""
@@ -59,7 +59,7 @@ def require_title(field: str, value: str) -> None:
 
 
 def mixes_alphabets(name: str) -> bool:
-    """Whether a word of a name mixes alphabets that look alike, or looks Latin among Latin words and is not."""
+    """Return whether a word of a name mixes alphabets that look alike, or only looks Latin while another one is."""
     if name.isascii():
         return False
     words = _WORD.findall(_SYMBOLS.sub("", name))
@@ -67,7 +67,7 @@ def mixes_alphabets(name: str) -> bool:
 
 
 def require_text(field: str, value: str) -> None:
-    """Raise Invalid for a text without anything to read."""
+    """Raise Invalid for a text that is empty or only white space."""
     if not value.strip():
         raise Invalid.field("body", field, msg="must hold more than white space")
 

@@ -1,8 +1,8 @@
 """The English gate for JSON payloads: which strings are prose, the verdict on them, and which may be shown.
 
 A payload mixes sentences with ids, names and settings. Fields whose names promise prose are judged one by one, so that
-a long English field cannot make up for a foreign `message`. All other strings are judged together, as one text. How one
-text is judged is in `english`. All bounds are per payload; they keep the cost of any body at about a millisecond.
+a long English field cannot make up for a foreign `message`. All other strings are judged together, as one text.
+`english` judges each text. All bounds are per payload; they keep the cost of any body at about a millisecond.
 """
 
 import json
@@ -20,28 +20,29 @@ from node.text.sampling import SAMPLES
 from node.text.windows import WINDOW_CHARACTERS
 
 MAX_VALUES = 1_000
-"""Values of a payload that are looked at, breadth first, and then those that are left of one list or object."""
+"""Values of a payload that are looked at, breadth first. When these are used up, the current list or object is still
+completed."""
 
 MAX_MEMBERS = 50
-"""Members of one list or object that are looked at, evenly spaced."""
+"""Maximum number of members of one list or object that are looked at, evenly spaced."""
 
 MAX_INNER_JSON_CHARACTERS = 16 * 1024
-"""Characters of JSON inside strings that are parsed for one payload. Further such strings are judged as texts."""
+"""Characters of JSON in strings that are parsed for one payload. Further strings of JSON are judged as texts."""
 
 FIELDS_IN_FULL = 2
-"""Prose fields that are judged with SAMPLES samples each: first `message` and `hello`. The other long ones share
-SAMPLES samples, with at least MIN_SAMPLES each."""
+"""Number of prose fields that are judged by SAMPLES samples each: the first ones in the order of PROSE. The other long
+fields share SAMPLES samples, but each gets at least MIN_SAMPLES."""
 MIN_SAMPLES = 3
 
 MAX_SHOWN_STRINGS = 100
-"""Strings of one payload that are shown, at most."""
+"""Maximum number of strings of one payload that are shown."""
 
 _PROSE_KEYS = """
     message hello text title body description content feedback_text query goal prompt note notes summary subject comment
     question answer task input output error reason
 """
 PROSE = tuple(_PROSE_KEYS.split())
-"""Keys whose values are prose at the top level of a document. Those that a thread shows come first."""
+"""Keys whose values are prose at the top level of a document. The fields that a thread shows come first."""
 
 _PROSE = frozenset(PROSE)
 
@@ -66,26 +67,26 @@ LABELS = frozenset(
     for form in (name, f"{name}s", f"{name}es", f"{name[:-1]}ies" if name.endswith("y") else name)
 )
 """Keys, singular or plural, whose values name something: an id, a person, an organization, a place, a work, a dish, a
-species, a substance. Such a value is not judged unless it is long enough to be prose."""
+species, a substance. Such a value is a label, which is not judged, unless it is long enough to be prose."""
 MAX_LABEL_CHARACTERS = 80
 MAX_LABEL_SPACES = 2
-"""Spaces in a label, unless it is written as long names and addresses are (`_is_written_as_name`)."""
+"""Maximum number of spaces in a label that is not written like long names and addresses (`_is_written_as_name`)."""
 MAX_PARTICLE_LETTERS = 3
-"""Letters of a word that a name has without a capital (`de la`, `von der`, `ul.`)."""
+"""Maximum number of letters of a lower-case word in a name (`de la`, `von der`, `ul.`)."""
 LABEL_KEY_CHARACTERS = 24
-"""Characters at the end of a key that are compared with LABELS; more than the longest of these has."""
+"""Characters at the end of a key that are compared with LABELS: more than the longest of LABELS has."""
 
 _LOWER = ascii_lowercase + digits
 _JSON_START = re.compile(r"\s{0,64}+[\[{]")
 
 
 def text_payload_is_english(text: str) -> bool:
-    """Whether a text/plain payload is English. If the text is JSON, its prose is judged."""
+    """Return whether a text/plain payload is English. If the text is JSON, its prose is judged."""
     return payload_is_english(text) if _may_be_json(text) else is_english(text)
 
 
 def payload_is_english(value: object) -> bool:
-    """Whether the prose of a parsed JSON value is English. Numbers, ids and the like are not prose."""
+    """Return whether the prose of a parsed JSON value is English. Numbers, ids and the like are not prose."""
     if isinstance(value, dict) and _is_plain(cast("dict[str, object]", value)):
         return True
     strings = _Strings()
@@ -96,21 +97,21 @@ def payload_is_english(value: object) -> bool:
 
 
 def _is_plain(document: dict[str, object]) -> bool:
-    """Whether a small document has no strings but labels and texts of plain English, which all would pass.
+    """Return whether all strings of a small document are labels or plain English, so that the document passes.
 
-    This is the quick way to the verdict on it; False says nothing about a document.
+    This is a shortcut to the verdict. False says nothing about the document. Counts the verdicts if the answer is True.
     """
     fields = characters = members = 0
     has_others = False
     levels: list[tuple[Collection[tuple[str, object]], bool]] = [(document.items(), True)]
-    for level, is_document in levels:  # which grows: a value that contains others follows its own level
+    for level, is_document in levels:  # `levels` grows in the loop: lists and objects inside a level follow it
         members += len(level)
         if members > MAX_MEMBERS:
             return False
         for key, value in level:
             if isinstance(value, str):
                 characters += len(value)
-                if characters > MAX_WHOLE_CHARACTERS:  # a longer text would be judged by samples
+                if characters > MAX_WHOLE_CHARACTERS:  # longer texts are judged by samples
                     return False
                 is_field = is_document and key in _PROSE
                 if has_plain_words(value):
@@ -132,14 +133,16 @@ def _is_plain(document: dict[str, object]) -> bool:
 
 
 def foreign_field(payload: Mapping[str, object]) -> str:
-    """The prose field for which a payload was refused; if it was none of them alone, a phrase for the other fields."""
+    """Return the name of the prose field for which a payload was refused, or a phrase for its other fields if no prose
+    field is to blame."""
     texts = {name: text for name in PROSE if isinstance(text := payload.get(name), str)}
     index = _first_foreign(list(texts.values()), verdict)
     return "what its other fields say, taken together," if index is None else list(texts)[index]
 
 
 def _first_foreign(fields: Sequence[str], judge: Callable[[str, int], bool]) -> int | None:
-    """The index of the first prose field that is not English, judged by as many samples as its index gives it."""
+    """Return the index of the first prose field that is not English, or None. A field's number of samples depends on
+    its index (FIELDS_IN_FULL)."""
     samples = SAMPLES
     for index, field in enumerate(fields):  # not next(): its generator costs as much as judging a short field
         if index == FIELDS_IN_FULL:
@@ -151,14 +154,15 @@ def _first_foreign(fields: Sequence[str], judge: Callable[[str, int], bool]) -> 
 
 
 def may_be_shown(text: str) -> bool:
-    """Whether a text that passed may be shown as it is. JSON must pass as a text too: only its prose was judged."""
+    """Return whether a text that passed may be shown as it is. JSON, of which only the prose was judged, must also pass
+    as a text."""
     return not _may_be_json(text) or is_english(text)
 
 
 def displayable(value: object) -> str:
-    """What may be shown of a parsed JSON value that passed, or of a text that is JSON: the strings that were judged.
+    """Return what may be shown of JSON that passed, given as a parsed value or as text: the strings that were judged.
 
-    If there are none: the strings that name something, if they are English together; else nothing.
+    If no string was judged, return the labels if they are English together, else an empty string.
     """
     strings = _Strings()
     strings.gather(value)
@@ -169,17 +173,17 @@ def displayable(value: object) -> str:
 
 
 class _Strings:
-    """The strings of one payload that are to be judged. A string that is JSON counts as its value."""
+    """The strings of one payload, sorted for the verdict. A string of JSON counts as the value that it encodes."""
 
     def __init__(self) -> None:
         self.fields: list[str] = []
         """Prose fields, which are judged one by one."""
         self.others: list[str] = []
-        """All other strings that are judged, including keys with spaces."""
+        """All other judged strings, including keys with spaces."""
         self.judged_values: list[str] = []
-        """Both, without the keys, in the order of the payload."""
+        """The strings of `fields` and `others` without keys, in the order in which they were gathered."""
         self.labels: list[str] = []
-        """Strings that name something and are not judged."""
+        """Strings that name something, which are not judged."""
         self._queue: deque[tuple[str, object, bool]] = deque()  # key, value, whether it is a document
         self._json_left = MAX_INNER_JSON_CHARACTERS
         self._values_left = MAX_VALUES
@@ -200,7 +204,7 @@ class _Strings:
                     self._sort(key, element, False)
 
     def _sort(self, key: str, value: object, is_field: bool) -> None:
-        """Sort a string into its list. A value that contains others is queued behind all values of its own level."""
+        """Add a string to the right list. Queue a list or object behind all values of its own level."""
         self._values_left -= 1
         if isinstance(value, str):
             if ("{" in value or "[" in value) and self._sort_parsed(key, value):
@@ -217,7 +221,7 @@ class _Strings:
             self._queue.append((key, cast("object", value), is_field))
 
     def _sort_parsed(self, key: str, text: str) -> bool:
-        """Sort the value of a string that is JSON; False if it is not."""
+        """Sort the value that a string of JSON encodes. Return False if the string is not JSON or too long to parse."""
         if len(text) > self._json_left or not _JSON_START.match(text):
             return False
         self._json_left -= len(text)
@@ -244,18 +248,18 @@ class _Strings:
 
 
 def _may_be_json(text: str) -> bool:
-    """Whether a text is judged as JSON, if it is JSON."""
+    """Return whether a text looks like JSON and is short enough to be parsed."""
     return len(text) <= MAX_INNER_JSON_CHARACTERS and _JSON_START.match(text) is not None
 
 
 def _stride(container: Sized) -> int:
-    """The step from member to member that takes at most MAX_MEMBERS of a container."""
+    """Return the step at which at most MAX_MEMBERS members of a container are taken, evenly spaced."""
     return -(-len(container) // MAX_MEMBERS) or 1
 
 
 def _is_label(key: str, value: str) -> bool:
-    """Whether the last word of the key says that the value names something (`agent`, `user_id`, `displayName`), and the
-    value is short enough."""
+    """Return whether the last word of the key says that the value names something (`agent`, `user_id`, `displayName`)
+    and the value is short enough."""
     if len(value) > MAX_LABEL_CHARACTERS:
         return False
     if value.count(" ") > MAX_LABEL_SPACES and not value.istitle() and not _is_written_as_name(value):
@@ -265,14 +269,15 @@ def _is_label(key: str, value: str) -> bool:
 
 
 def _is_written_as_name(value: str) -> bool:
-    """Whether at least two words of three begin with a capital or digit, and the others are short (`Via del Corso`)."""
+    """Return whether at least two thirds of the words begin with a capital or digit and the others are short (`Via del
+    Corso`)."""
     words = value.split()
     small = [word for word in words if not (word[0].isupper() or word[0].isdigit())]
     return 3 * len(small) <= len(words) and all(len(word.rstrip(".,")) <= MAX_PARTICLE_LETTERS for word in small)
 
 
 def _parsed(text: str) -> object:
-    """The JSON value in `text`; None if it is not JSON, or if a name in it stands for two values."""
+    """Return the JSON value in `text`; None if it is not JSON, or if an object in it repeats a name."""
     try:
         return json.loads(text, object_pairs_hook=without_repetition)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""Separates an English sentence from the foreign words it quotes, and from the names of languages in it.
+"""Separates an English sentence from the foreign words that it quotes, and from names of languages in it.
 
-How many such words a sentence may have is in `verdict`.
+`verdict` decides how many such words a sentence may have.
 """
 
 import re
@@ -21,10 +21,11 @@ _OTHER_NAMES = """
     中文 汉语 漢語 普通话 國語 粵語 简体中文 繁體中文 日本語 한국어 조선말
 """
 LANGUAGES = frozenset((_LATIN_NAMES + _OTHER_NAMES).split())
-"""The names of languages in these languages."""
+"""Names of languages, each in its own language."""
 
 MAX_OPENINGS = 30
-"""Most quotation marks and apostrophes of a text that is searched for quotations; the time grows with their number."""
+"""Maximum number of quotation marks and apostrophes in a text that is searched for quotations. The time that the search
+takes grows with their number."""
 
 _OPENS = re.compile("[\"'“„«»‹‘`「『]")
 _QUOTED = re.compile(
@@ -36,21 +37,22 @@ _TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
 
 
 def opens_few(text: str) -> bool:
-    """Whether a text has quotation marks, and few enough to search it for quotations at any length."""
+    """Return whether a text has quotation marks, but so few that it may be searched for quotations at any length."""
     return 0 < len(_OPENS.findall(text)) <= MAX_OPENINGS
 
 
 def without_quoted_lines(text: str) -> tuple[str, str]:
-    """A text without its lines that begin with `>`, as block quotes of Markdown and e-mail do, and these lines."""
+    """Return a text without the lines that begin with `>` (block quotes in Markdown and e-mail), and those lines."""
     if not 0 < text.count(">") <= MAX_OPENINGS:
         return text, ""
     return _QUOTED_LINE.sub(" ", text), " ".join(_QUOTED_LINE.findall(text))
 
 
 def set_apart(window: str, words: list[str] | None = None) -> tuple[str, str] | None:
-    """A window without its quotations and names of languages, and the quotations; None if it has neither.
+    """Return a window without its quotations and names of languages, and the quotations; None if it has neither.
 
-    `words`: the words of the window in lower case, if they are known; they save splitting it again.
+    `words`: the words of the window in lower case, if known. Names of languages are looked for only if one is among
+    `words`, or if `words` is None.
     """
     names_language = words is None or not LANGUAGES.isdisjoint(words)
     if not names_language and not _OPENS.search(window):

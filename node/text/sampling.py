@@ -1,8 +1,8 @@
 """Samples of a long text, at places that nobody outside the node can predict.
 
 The places are derived from a keyed hash of the text. All processes of a node sample the same text at the same places,
-and any other text at other places. So a client can learn neither from this file nor by trying where its text is not
-sampled. How samples are judged is in `english` and `verdict`.
+and any other text at other places. So neither this file nor trial and error tells a client which places of its text are
+not sampled. `english` and `verdict` judge the samples.
 """
 
 import hmac
@@ -13,41 +13,43 @@ from hashlib import blake2b, shake_128
 from node.text.windows import clean
 
 SAMPLE_CHARACTERS = 60
-"""Characters of a sample: about ten English words, enough to recognise another language."""
+"""Length of a sample, in characters: about ten English words, enough to recognise another language."""
 
 MAX_SPAN = 64 * SAMPLE_CHARACTERS
-"""Characters of the text that a sample may extend over, where most of them cannot be seen."""
+"""Maximum length of the part of the text that one sample covers if most of its characters are invisible."""
 
 SAMPLES = 48
-"""Samples of a long text; `english` states what they detect."""
+"""Number of samples of a long text. `english` states what this number detects."""
 
 MAX_EXCERPT_CHARACTERS = 20_480
-"""Characters of a text that are counted and hashed: every n-th one of a longer text. No thread shows more."""
+"""Maximum number of characters of a text that are counted and hashed. No thread shows more. Of a longer text, every
+n-th character is taken."""
 
 _KEY = bytearray(secrets.token_bytes(32))
 
 
 def use_secret(secret: str) -> None:
-    """Derive the places with the node's secret, so that all its processes choose the same ones.
+    """Derive the key from the node's secret, so that all processes of the node choose the same places.
 
-    Until this is called, or if `secret` is empty, the key is a random one of this process.
+    Until this is called, or if `secret` is empty, this process uses a random key.
     """
     if secret:
         _KEY[:] = hmac.digest(secret.encode(), b"places of samples", "sha256")
 
 
 def excerpt_of(text: str, count: int) -> str:
-    """The characters that stand for a text of which `count` samples are taken: all, or every n-th one of a longer text,
-    beginning at a place derived with the key."""
+    """Return the characters that represent a text of which `count` samples are taken: all characters, or every n-th
+    character of a longer text, beginning at a place derived with the key."""
     step = -(-len(text) * SAMPLES // (MAX_EXCERPT_CHARACTERS * count))
     return text if step <= 1 else text[_numbers(str(len(text)), 1)[0] % step :: step]
 
 
 def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
-    """`count` samples of the text. The text is divided into equal parts, and each sample begins anywhere in its part.
+    """Yield `count` samples of the text. The text is divided into equal parts; a sample begins anywhere in its part.
 
-    Every character can be sampled, since the first and the last sample may extend beyond the ends of the text. Where
-    most characters of a sample cannot be seen, it goes on, without these, to as many as others have (MAX_SPAN).
+    Every character can be sampled, because the first and the last sample may extend beyond the ends of the text. If
+    most characters of a sample are invisible, these are left out, and the sample is extended to SAMPLE_CHARACTERS
+    visible ones, within MAX_SPAN.
     """
     reach = len(text) + SAMPLE_CHARACTERS
     for index, drawn in enumerate(_numbers(excerpt, count)):
@@ -59,6 +61,6 @@ def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
 
 
 def _numbers(text: str, count: int) -> memoryview:
-    """`count` numbers of 16 bits, derived from a text with the key."""
+    """Return `count` numbers of 16 bits, derived from a text with the key."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), key=_KEY).digest()
     return memoryview(shake_128(digest).digest(2 * count)).cast("H")

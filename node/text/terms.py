@@ -1,7 +1,7 @@
 """The search terms of a text: its words in lower case, without accents, stemmed, without stop words.
 
-Indexes and queries both use these terms, so all engines agree. A term consists of the letters a-z and digits only, so
-no character of a query has a special meaning to an engine.
+Indexes and queries both use these terms, so that all engines agree. A term consists only of the letters a-z and digits,
+so that no character of a query can have a special meaning to an engine.
 """
 
 import re
@@ -16,23 +16,23 @@ from zlib import crc32
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
 
 MAX_QUERY_TERMS = 64
-"""Distinct terms of a query that count, the first ones: about as much as the embedding model reads."""
+"""Distinct terms of a query that count, the first ones: about as many as the embedding model reads."""
 
 MAX_WHOLES = 4 * MAX_QUERY_TERMS
-"""Ways to write the identifiers of a query that are looked for: an identifier has up to four, and with other letters in
-upper case it is another one of the same terms."""
+"""Maximum number of spellings of a query's identifiers that are looked for. An identifier has up to four, and the same
+identifier in another case counts as another one with the same terms."""
 
 MAX_TERM_CHARACTERS = 64
-"""Characters of a term; of a longer word (a key, a blob) only the beginning counts."""
+"""Greatest length of a term, in characters. Only the beginning of a longer word (a key, a blob) counts."""
 
 REMEMBERED_WORDS = 50_000
-"""Words whose terms are remembered; when there are more, all are forgotten."""
+"""Words whose terms are cached. When there are more, the cache is cleared."""
 
 MARK = 4
-"""Bytes of a mark, which is a hash of a term (`marks_of`)."""
+"""Size of a mark, in bytes. A mark is a hash of a term (`marks_of`)."""
 
 FEW_MARKS = 64
-"""In a text of up to this many marks, looking at each is faster than bisection."""
+"""In a text of up to this many marks, looking at each mark is faster than bisection."""
 
 _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
@@ -42,24 +42,25 @@ _VERSION = re.compile(r"(?<![^\W_])([A-Za-z]*)([0-9]+(?:\.[0-9]+)+)(?![^\W_])")
 """A version number in an identifier, and the letters before it: `v2.10.5`, `python3.12`, `tool@2.1`."""
 _DOTTED = re.compile(r"[0-9]\.[0-9]")
 _V = re.compile(r"(?<![^\W_])[vV](?=[0-9]+\.[0-9])")
-"""The letter before a version number that means nothing."""
+"""The `v` before a version number, which has no meaning of its own."""
 _SNAKE = re.compile(rf"{_WORD}(?:_+{_WORD})+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]")
 _ASCII_WORDS = bytes(code if chr(code).isascii() and chr(code).isalnum() else 0x20 for code in range(256))
-"""Turns whatever is not part of a word into spaces."""
+"""Translates everything that is not part of a word into spaces."""
 _ASCII_KINDS = bytes(
     ord("a") if chr(code).isascii() and chr(code).isalnum() else ord("-") if chr(code) in "_.:/#@+-" else 0x20
     for code in range(256)
 )
-"""Turns what is part of a word into `a`, what joins words into an identifier into `-`, and all else into spaces."""
+"""Translates characters of words into `a`, characters that join words to identifiers into `-`, all others to spaces."""
 _MAY_JOIN = b"-a"
-"""Occurs in every text, translated to these kinds, that has an identifier."""
+"""A text with an identifier contains this after translation with `_ASCII_KINDS`."""
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
-"""Removed after NFKD, which turns ⑴ into (1)."""
+"""Characters that are removed after NFKD, which turns ⑴ into (1)."""
 _ACCENTS = re.compile(r"[\u0300-\u036f]+")
 _LONG_GAP = re.compile(r"([^\w\x00-\x7f]{30})[^\w\x00-\x7f]+")
-"""Marks, among others, more in a row than any word has (UAX #15, section 13). NFC sorts those that follow each other,
-in a time that grows with the square of their number; what is left divides words all the same."""
+"""A run of non-ASCII characters outside words, such as combining marks, that is longer than any text needs (UAX #15,
+section 13). NFC sorts adjacent combining marks in a time that grows with the square of their number. Therefore the run
+is cut to 30 characters, which divide words just as well."""
 
 STOP_WORDS = frozenset(
     """
@@ -79,15 +80,15 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str, /) -> str: ...  # noqa: N802 - PyStemmer's name
 
 
-_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: no cache, there is one below
+_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: no cache, because `stem` has one
 
 
 class RememberedTerms(dict[str, str]):
-    """Terms by word: cheaper to look up than in an `lru_cache`, which reorders its entries each time."""
+    """A cache of terms by word. Look-ups are cheaper than in an `lru_cache`, which reorders its entries each time."""
 
     def __missing__(self, word: str) -> str:
         term = _stemmed(word)
-        if len(word) <= MAX_TERM_CHARACTERS:  # a whole text may be one word
+        if len(word) <= MAX_TERM_CHARACTERS:  # a whole text may be a single word
             if len(self) >= REMEMBERED_WORDS:
                 self.clear()
             self[word] = term
@@ -104,13 +105,13 @@ def _stemmed(word: str) -> str:
 
 
 stem = RememberedTerms().__getitem__
-"""The term of one word without punctuation; empty for a stop word."""
+"""Returns the term of one word without punctuation; empty for a stop word."""
 
 
 def terms_of(text: str) -> list[str]:
-    """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole.
+    """Return the terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole.
 
-    An identifier may be in a longer one: `os.set_path` contains `set_path`, and `v2.10.5` contains `2.10.5`.
+    An identifier may be part of a longer one: `os.set_path` contains `set_path`, and `v2.10.5` contains `2.10.5`.
     """
     if text.isascii() and _MAY_JOIN not in (raw := text.encode()).translate(_ASCII_KINDS):  # most texts
         chunks = raw.translate(_ASCII_WORDS).decode().split()
@@ -124,15 +125,15 @@ def terms_of(text: str) -> list[str]:
 class QueryTerms:
     """The distinct terms of a query.
 
-    Its identifiers may be written in other ways in a text: `ERR_7731` as `err7731`, `maxSize` as `max_size`. A text
-    that has one as a whole contains all of its terms. A version number is one term, which is contained only as a whole:
-    nearly every long text has the numbers 2, 10 and 5 somewhere, and 105 does not stand for 10.5.
+    A text may spell the query's identifiers in other ways: `ERR_7731` as `err7731`, `maxSize` as `max_size`. A text
+    with an identifier as a whole contains all terms of the identifier. A version number is one term, which a text
+    contains only as a whole: nearly every long text has the numbers 2, 10 and 5 somewhere, and 105 does not mean 10.5.
     """
 
     def __init__(self, query: str) -> None:
         counted: dict[str, None] = {}
         wholes: list[_Whole] = []
-        # Each once: a query has room for 2,500 times the same identifier, which took 26 ms.
+        # Each chunk only once: a query has room for 2,500 copies of one identifier, which would take 26 ms.
         for chunk in dict.fromkeys(cast("list[str]", _CHUNK.findall(_composed(query)))):
             if chunk.isalnum() and not _CAMEL.search(chunk):
                 if term := stem(chunk):
@@ -146,29 +147,29 @@ class QueryTerms:
         self._counted = list(counted)[:MAX_QUERY_TERMS]
         others = (each.term for each in wholes)
         self.terms = list(dict.fromkeys([*self._counted, *others]))[:MAX_QUERY_TERMS]
-        """The terms that are searched for: those of the query, and its identifiers written in other ways."""
+        """The terms to search for: the terms of the query, and other spellings of its identifiers."""
         self.shown = [*self.terms, *(part for each in wholes for part in each.parts)]
-        """Terms of the words that show, in a text, where the query is found."""
+        """Terms of the words in a text that a snippet should show."""
         marks = frozenset(map(_mark, self._counted))
         self._plain = marks.difference(_mark(each.term) for each in wholes if each.parts)
-        """The marks that each count by themselves."""
+        """Marks that count one by one."""
         self._wholes = [
             (frozenset(map(_mark, (each.term, *each.parts))), marks.intersection(map(_mark, each.contains)))
             for each in wholes
         ]
-        """Marks that count together, and those that a text with all of them contains."""
+        """Marks that a text must have together, and the marks of the query that it then contains."""
         self._marks = self._plain.union(*(needed for needed, _ in self._wholes))
         self._ordered = sorted(self._marks)
 
     @property
     def least(self) -> float:
-        """The smallest share above 0: that of a text which contains one of the terms."""
+        """The smallest share above 0, which is that of a text with one of the terms."""
         return 1 / max(1, len(self._counted))
 
     def share(self, marks: bytes, others: bytes = b"") -> float:
-        """The share of the terms that a text contains, 0..1. `marks` are those of the text (`marks_of`).
+        """Return the share of the query's terms that a text contains, 0..1. `marks`: those of the text (`marks_of`).
 
-        `others`: marks of further texts that belong to it, in any order.
+        `others`: marks of further texts that belong to this text, in any order.
         """
         if not self._marks:
             return 0.0
@@ -181,7 +182,7 @@ class QueryTerms:
         return len(found) / len(self._counted)
 
     def _among(self, marks: bytes) -> Set[int]:
-        """The marks of the query that are among `marks`, which are sorted."""
+        """Return the marks of the query that are among `marks`, which must be sorted."""
         sorted_marks = memoryview(marks).cast("I")
         size = len(sorted_marks)
         if size <= FEW_MARKS:
@@ -198,8 +199,8 @@ class QueryTerms:
 
 
 def marks_of(terms: Sequence[str]) -> bytes:
-    """The distinct terms of a text as sorted hashes of MARK bytes, which tell whether it contains a term. Two terms may
-    have the same hash, which then occurs twice."""
+    """Return the marks of a text: the sorted hashes of its distinct terms, MARK bytes each. They tell whether the text
+    contains a term. If two terms have the same hash, it occurs twice."""
     return array("I", sorted(map(crc32, map(str.encode, set(terms))))).tobytes()
 
 
@@ -221,7 +222,7 @@ def _terms(chunks: Iterable[str]) -> Iterator[str]:
 
 
 def _inner(chunk: str) -> Iterator[str]:
-    """The terms of the identifiers in a longer one: `os.set_path` contains `set_path`, `tool@v2.10.5` contains
+    """Yield the terms of the identifiers in a longer one: `os.set_path` contains `set_path`, `tool@v2.10.5` contains
     `2.10.5` and `2.10`, and `python3.12` contains `python`."""
     if "_" in chunk and not chunk.replace("_", "").isalnum():
         for words in _SNAKE.findall(chunk):
@@ -237,22 +238,22 @@ def _inner(chunk: str) -> Iterator[str]:
 
 
 def _name_of(letters: str) -> str:
-    """The term of what stands before a version number; empty for the v of one."""
+    """Return the term of the letters before a version number; empty if they are only a `v`."""
     return "" if letters in "vV" else stem(letters)
 
 
 class _Whole(NamedTuple):
-    """A way to write an identifier of a query."""
+    """A spelling of a query's identifier as one whole term."""
 
     term: str
     contains: Sequence[str]
-    """Terms of the query that a text with it contains."""
+    """Terms of the query that count as contained in a text that has `term` and all `parts`."""
     parts: Sequence[str] = ()
-    """Terms that the text must contain as well."""
+    """Terms that the text must have as well."""
 
 
 def _asked(chunk: str) -> tuple[list[str], list[_Whole]]:
-    """The terms of an identifier of a query that are counted, and the ways to write it as a whole."""
+    """Return the terms of a query's identifier that count, and the spellings of the identifier as a whole."""
     terms = list(_terms([chunk]))
     if len(chunk) > MAX_TERM_CHARACTERS:
         return terms, []
@@ -276,13 +277,13 @@ def _asked(chunk: str) -> tuple[list[str], list[_Whole]]:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """The term of a whole identifier; not stemmed, since `parse_header` is not `parse_headers`."""
+    """Return the term of a whole identifier. It is not stemmed, because `parse_header` is not `parse_headers`."""
     folded = _folded("".join(parts))
     return folded if folded.isascii() and folded not in STOP_WORDS else ""
 
 
 def _composed(text: str) -> str:
-    """The text with accents composed into their letters: an accent by itself, as macOS writes it, would divide a
+    """Return the text with accents composed into their letters. A separate accent, as macOS writes it, would divide a
     word."""
     return unicodedata.normalize("NFC", _LONG_GAP.sub(r"\1", text))
 
@@ -292,6 +293,6 @@ def _mark(term: str) -> int:
 
 
 def _folded(word: str) -> str:
-    """Lower case, without accents and typographic variants."""
+    """Return the word in lower case, without accents and typographic variants."""
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", word)).casefold()
     return _PUNCTUATION.sub("", plain) if plain.isascii() else plain

@@ -1,8 +1,8 @@
-"""The verdict on one window: how strongly its words indicate English, and cld3's opinion where they do not decide.
+"""The verdict on one window: how strongly its words indicate English, and cld3's opinion if they are not decisive.
 
 Quotations and names of languages are separated first, and the words around them decide: an English sentence may quote
-another language, and a foreign sentence does not become English by quoting it. The verdict on a whole text is in
-`english`.
+another language, and a foreign sentence does not become English by quoting English. `english` gives the verdict on a
+whole text.
 """
 
 from functools import cache
@@ -14,32 +14,32 @@ from node.text.windows import DENSE_SCRIPTS, MAX_BROKEN_WORD_CHARACTERS, WINDOW_
 from node.text.word_evidence import Evidence, weigh
 
 FOREIGN_SCRIPT_SHARE = 0.20
-"""Share of a window's letters that may be outside the Latin script: a quoted word, but no sentence."""
+"""Share of a window's letters that may be outside the Latin script: enough for a quoted word, not for a sentence."""
 
 MAX_QUOTED_RATIO = 4
-"""A quotation may be this many times as long as the words around it, as in a request to translate a sentence."""
+"""Maximum ratio of quotations to the words around them. A request to translate a sentence quotes that much."""
 
 MAX_QUOTED_LETTERS = WINDOW_CHARACTERS * MAX_QUOTED_RATIO // (1 + MAX_QUOTED_RATIO)
-"""Letters that a text of several windows may quote however short it is: as many as one of a single window. So a request
-to translate a sentence does not fail because more is said about it."""
+"""Letters that a text of several windows may quote: as many as a text of one window may. So a request to translate a
+sentence does not fail because it says more about that sentence."""
 
 MIN_MEAN_OF_QUOTING = -2.5
-"""Mean points of a window's words below which too much of it is foreign to be a quotation."""
+"""If the mean points of a window's words are not above this, too much of the window is foreign to be a quotation."""
 
 WORD_LETTERS = 6
-"""Letters that count as one word. The English words that are counted have five on average."""
+"""Number of letters that count as one word. The counted English words have five letters on average."""
 
 ENGLISH_SHARE = 2 / 3
-"""Share of English words with which a sample passes without further tests, even if all other words were foreign."""
+"""Share of English words at which a sample passes without further tests, even if all its other words are foreign."""
 
 SURE = 2.0
-"""A margin above the threshold with which a window passes without cld3, whose worst opinion subtracts as much."""
+"""Margin above the threshold at which a window passes without cld3. The worst opinion of cld3 subtracts as much."""
 
 ANCHOR = "this is the "
-"""Put before the words that cld3 is asked about: its probability then says how well they fit English."""
+"""Text put before the words that cld3 is asked about. Its probability then tells how well the words fit English."""
 
 DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES = 0, 1000
-"""cld3 aborts the process for some bounds, so these must never depend on input."""
+"""Bounds for cld3. They must never depend on input, because cld3 aborts the process for some bounds."""
 
 _LETTERS_ONLY = str.maketrans(
     dict.fromkeys("'0123456789")
@@ -48,26 +48,26 @@ _LETTERS_ONLY = str.maketrans(
 
 
 class Detection(Protocol):
-    """An answer of cld3. Its `is_reliable` is not used, because it is wrong for short texts."""
+    """An answer of cld3. Its field `is_reliable` is not used, because it is wrong for short texts."""
 
     language: str
     probability: float
 
 
 class Detector(Protocol):
-    """The part of cld3 that is used. One instance serves all threads, since a call keeps its state on the stack."""
+    """The part of cld3 that is used. All threads share one instance, because a call keeps its state on the stack."""
 
     def FindLanguage(self, text: str) -> Detection: ...  # noqa: N802
 
 
 LanguageVerdict = tuple[float, list[str], float]
-"""The verdict on a window without cld3: the margin of its words above the threshold (below 0 it fails, from SURE on it
-passes); the words that decide, in lower case unless all are English; and how many other words of it are certainly of
-another language."""
+"""The verdict on a window without cld3: the margin of its words above the threshold (below 0 the window fails, from
+SURE on it passes); the words that decide, in lower case unless all are English; and about how many other words of the
+window are certainly in another language."""
 
 
 def judge_window(window: str) -> LanguageVerdict:
-    """The verdict on a cleaned window. Never raises."""
+    """Return the verdict on a cleaned window. Never raises."""
     others, letters = non_latin(window)
     if others > FOREIGN_SCRIPT_SHARE * letters:
         may_quote = others <= (1 + MAX_QUOTED_RATIO) * (letters - others)
@@ -80,14 +80,15 @@ def judge_window(window: str) -> LanguageVerdict:
 
 
 def is_clear_around_quotations(text: str) -> bool:
-    """Whether a failing text of several windows is clear English but for quotations of MAX_QUOTED_LETTERS in all.
+    """Return whether a failing text is clearly English except for quotations of at most MAX_QUOTED_LETTERS in total.
 
-    Its windows cannot tell: one may end within a quotation, and a short text has few words around one. The text around
-    the quotations must not have a word of another language, or a text could pass just by being divided differently.
+    The verdicts on its windows cannot tell, because a window may end within a quotation, and a short text has few words
+    around a quotation. The text around the quotations must not have any word of another language. Otherwise a foreign
+    text could pass because it is divided differently.
     """
     text, lines = without_quoted_lines(text)
     text = clean(text)
-    apart = set_apart(text, words=[]) if opens_few(text) else None  # no words: names of languages stay
+    apart = set_apart(text, words=[]) if opens_few(text) else None  # words=[]: names of languages are kept
     if not lines and apart is None:
         return False
     carrier, quoted = apart or (text, "")
@@ -105,9 +106,9 @@ def is_clear_around_quotations(text: str) -> bool:
 
 
 def is_foreign(sample: str) -> bool | None:
-    """Whether a sample is so far from English that cld3 could not change the verdict; None if it has no words.
+    """Return whether a sample is so far from English that cld3 could not change the verdict; None if it has no words.
 
-    Its first word is ignored, since the sample may begin within a word.
+    The first word is ignored, because the sample may begin within a word.
     """
     others = 0
     if not sample.isascii():
@@ -124,21 +125,21 @@ def is_foreign(sample: str) -> bool | None:
 
 
 def _english_share(sample: str) -> float | None:
-    """The share of English words, without the first one; None if there are no words."""
+    """Return the share of English words in a sample, ignoring the first word; None if there are no others."""
     words = [word for word in sample.lower().translate(_LETTERS_ONLY).split()[1:] if len(word) > 1]
     return [*map(lexicon().get, words)].count(ENGLISH) / len(words) if words else None
 
 
 def size_of(words: list[str]) -> float:
-    """How much words count: their number, or how many words of WORD_LETTERS letters they would make, if that is more.
+    """Return the size of words: their number, or the number of words of WORD_LETTERS letters they make, if greater.
 
-    The words of many languages are longer than English ones, so their number alone would make them count too little.
+    Words of many languages are longer than English words, so their number alone would count them too little.
     """
     return max(len(words), sum(map(len, words)) / WORD_LETTERS)
 
 
 def margin_of(evidence: Evidence) -> float:
-    """How far the evidence is above the threshold, which is lower for few words."""
+    """Return how far the evidence is above the threshold. The threshold is lower for few words."""
     count = len(evidence.words)
     if count > 5:
         threshold = -0.5 if count <= 14 else 0.0
@@ -153,7 +154,7 @@ def margin_of(evidence: Evidence) -> float:
 
 @cache
 def detector() -> Detector:
-    """cld3, which the first call loads."""
+    """Return cld3. The first call loads it."""
     import gcld3  # noqa: PLC0415 - a process that does not judge texts needs no detector
 
     untyped = cast("Any", gcld3)
@@ -161,7 +162,7 @@ def detector() -> Detector:
 
 
 def second_opinion(words: list[str]) -> float:
-    """What cld3 adds to the margin of these words: 0, or down to -SURE."""
+    """Return what cld3's opinion adds to the margin of these words: between -SURE and 0."""
     detection = detector().FindLanguage(ANCHOR + " ".join(words))
     if detection.language == "en":
         return 0.0 if detection.probability >= 0.90 else -1.0
@@ -169,7 +170,10 @@ def second_opinion(words: list[str]) -> float:
 
 
 def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> LanguageVerdict | None:
-    """The verdict by the words around a window's quotations, if it has any and these words are clear."""
+    """Return the verdict by the words around a window's quotations and names of languages.
+
+    Returns None if the window has neither, or if the words around them are not clear.
+    """
     apart = set_apart(window, words)
     if apart is None:
         return None

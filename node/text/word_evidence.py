@@ -1,7 +1,7 @@
 """Word evidence: how strongly the words of a window indicate English.
 
-This module says what counts as a word, how many points each is worth, and how they add up; `verdict` says what follows.
-All numbers were fitted together on a labelled set, so none should be changed alone.
+This module defines what counts as a word, how many points a word is worth, and how points add up. `verdict` draws the
+conclusion. All numbers were fitted together on a labelled set, so none should be changed alone.
 """
 
 import re
@@ -14,59 +14,59 @@ from node.text.lexicon import ENGLISH, FOREIGN, MIN_PART_LETTERS, foreign_parts,
 from node.text.word_forms import is_formed
 
 UNKNOWN, UNKNOWN_ACCENTED = -3.0, float(FOREIGN)
-"""Points of a lower-case word that is not in the lexicon, and of one with accents, which counts as a foreign word."""
+"""Points of an unknown (not in the lexicon) lower-case word: without accents, and with accents, as a foreign word."""
 UNKNOWN_NAME, UNKNOWN_ACCENTED_NAME = -2.0, -2.5
-"""The same for a capitalised word, which is more likely a name."""
+"""Points of an unknown capitalised word, which is more likely a name: without accents, and with accents."""
 UNKNOWN_FORMED = -1.0
-"""Points of an unknown lower-case word that is formed as English ones are (`frictionless`)."""
+"""Points of an unknown lower-case word that is formed like an English word (`frictionless`)."""
 UNKNOWN_IN_CODE = -1.0
 """Points of an unknown lower-case word in source code, where it is more likely an identifier."""
 
 MAX_OCCURRENCES = 2
-"""How often an unknown lower-case word of a window is counted: one that comes again and again is a name or a unit."""
+"""Counted occurrences of an unknown lower-case word in a window. A word that recurs more often is a name or a unit."""
 
 CODE_SIGNS_SHARE = 0.06
-"""A window is taken for source code if more than this share of its characters, without spaces, are signs of code."""
+"""A window counts as source code if more than this share of its characters, not counting spaces, are signs of code."""
 
 MIN_CODE_TOKENS = 9
-"""Fewest tokens of a window that is taken for code by its signs; a shorter one may be a phrase with a placeholder."""
+"""Minimum number of tokens in a window that counts as code by its signs. Fewer may be a phrase with a placeholder."""
 
 PRIOR = 0.5
-"""Added to every sum, since most of what a node is sent is English."""
+"""Added to every level, because most texts that a node receives are English."""
 
 MAX_ACRONYM_LETTERS = 5
 MAX_SHORT_ACRONYM_LETTERS = 3
 MAX_SHORT_ACRONYMS = 3
-"""More of them may be a sentence in capital letters."""
+"""Maximum number of short acronyms. More of them may be a sentence in capital letters."""
 ACRONYMS_RATIO = 2
-"""How many acronyms that are also words of another language (`MIT`, `USA`) there may be for each English word."""
+"""Maximum number of acronyms that are also foreign words (`MIT`, `USA`) for each English word."""
 
 PARTICLES_RATIO = 2
-"""How many English words there must be for each particle of a name (`Otto von Bismarck`) that is a foreign word, too.
-Names with fewer words around them may be the title of a foreign text."""
+"""Minimum number of English words for each particle of a name (`Otto von Bismarck`) that is also a foreign word. Names
+with fewer words around them may be the title of a foreign text."""
 
 MIN_FOREIGN_PARTS = 2
-"""This many foreign words as parts of identifiers make a window without words foreign, if fewer are English."""
+"""Number of foreign words as parts of identifiers that make a window without words foreign, if fewer are English."""
 
 MAX_TOKENS = 8_192
-"""Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
+"""Maximum number of cached tokens, which take 5 MB at most. When there are more, the cache is cleared."""
 
 MAX_TOKEN_CHARACTERS = 24
-"""Characters of the longest token that is remembered. A longer one could hold many words (`in-of-to-…`)."""
+"""Greatest length of a token that is cached. A longer one could contain many words (`in-of-to-…`)."""
 
 MAX_READ_ALONE = 2
-"""If no more tokens of a window than this are new, and at most half of all, each is read alone: it is likely a number,
-or a word that was not met yet."""
+"""If at most this many tokens of a window, and at most half of them, are not cached, each of these is read alone: it is
+likely a number, or a word that did not occur before."""
 
 MAX_LEARNT = 8
-"""New tokens of an English window that are remembered for later ones; not all, so that odd texts cost little more."""
+"""Maximum number of new tokens of an English window that are cached. The limit keeps unusual texts cheap."""
 
 ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
-"""The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
-no other tokens, and looking them up is faster than reading them again."""
+"""A cache of tokens with only English words, and these words: `noon` for `Noon.`, none for `a`. Most windows have no
+other tokens, and a look-up is faster than reading a token again."""
 
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
-"""Raised and lowered digits (m², x₁), which patterns for letters match as well. Within a word they hide nothing."""
+"""Raised and lowered digits (m², x₁), which patterns for letters match too. Within a word they hide nothing."""
 _OUTER = _RAISED + "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
 _LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
@@ -76,22 +76,22 @@ _PART_JOINTS = bytes.maketrans(b"_.,:;-=|()[]{}<>+*", b" " * 18)
 _NO_NAME = re.compile(r"[\d/@]")
 _CAPITAL = r"[A-ZÀ-ÞĀ-Ž]"
 _TAGS = frozenset(("li", "nav", "ul"))
-"""Elements of HTML whose names are foreign words."""
+"""HTML elements whose names are also foreign words."""
 _PARTICLE = re.compile(rf"(?<!\w){_CAPITAL}[^\W\d_]*[ -]([^\W\d_]{{1,3}})[ -](?={_CAPITAL})")
-"""A short word between two capitalised ones; Ā to Ž are capital and small letters by turns."""
+"""A short word between two capitalised words. (Ā to Ž are alternately capital and small letters.)"""
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _CODE_SIGNS = rb"{}[]<>=;_|\$#*+()"
 _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
-"""Residues of a protein, or bases of DNA or RNA. Hardly a word is that long without O and U, or made of these bases."""
+"""Residues of a protein, or bases of DNA or RNA. Hardly any word is so long without O and U, or made of these bases."""
 _RUN = re.compile(r"(?i)(.)\1{3,}")
-"""A letter over and over (`xxxx`), which pads a text and is of no language."""
+"""One letter repeated (`xxxx`), which is padding and belongs to no language."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
-_GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
+_GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # including µ, the sign for micro-
 _DUMP = re.compile(r"(?<!\S)[0-9a-fA-F]{2}(?:\s+[0-9a-fA-F]{2}(?!\S)){3,}")
-"""Bytes in hexadecimal form, of which some look like words (`de`, `da`, `fe`)."""
+"""Bytes in hexadecimal, some of which look like words (`de`, `da`, `fe`)."""
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
 
-# English phrases made of foreign words; neither word of such a pair is counted.
+# English phrases made of foreign words. Neither word of such a pair is counted.
 _PHRASE_LIST = """
     et al, per se, ad hoc, ad infinitum, ad nauseam, alma mater, bona fide, vice versa, pro rata, pro quo, quid pro,
     status quo, de facto, de jure, ipso facto, prima facie, in situ, in vitro, in vivo, inter alia, per capita,
@@ -105,17 +105,17 @@ _PHRASE_ENDS = frozenset(second for _, second in _PHRASES)
 
 
 class Evidence(NamedTuple):
-    """The evidence of a window's words. `level` is roughly their mean in standard errors; 0 is undecided."""
+    """The evidence of a window's words. `level` is roughly their mean points in standard errors; 0 is undecided."""
 
     words: list[str]
-    """The counted words; in lower case, unless all are English."""
+    """The counted words, in lower case unless all are English."""
     level: float
     has_foreign: bool
-    """Whether one of them is a known word of another language."""
+    """Whether one of the words is a known word of another language."""
 
 
 def weigh(window: str) -> Evidence:
-    """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
+    """Return the evidence of a cleaned window. Never raises. Takes time linear in the window's length."""
     tokens = window.split()
     parts: list[Any] = [*map(ENGLISH_TOKENS.get, tokens)]
     unknown = parts.count(None)
@@ -136,12 +136,12 @@ def weigh(window: str) -> Evidence:
 
 
 def is_plain(token: str) -> bool:
-    """Whether a token is one English word, which is then remembered, or a number: what is quick to tell."""
+    """Return whether a token is a single English word, which is then cached, or a number. This is a quick test."""
     return _learn(token) is not None or token.rstrip(_STOPS).isdecimal()
 
 
 def _read(window: str) -> Evidence:
-    """The evidence of a window, read in full."""
+    """Return the evidence of a window by reading it in full."""
     if "%(" in window or "&" in window or "\\" in window:
         window = _MARKUP.sub(" ", window)
     if not window.isascii():
@@ -149,15 +149,15 @@ def _read(window: str) -> Evidence:
     known = lexicon()
     tokens = window.split()
     links = 0
-    # Most tokens are known words. The loop replaces each of the others by the words it contains.
+    # Most tokens are known words. The loop replaces each of the remaining tokens by the words that it contains.
     words = tokens.copy()
-    points: list[Any] = [*map(known.get, tokens)]  # None for the others
-    index = gone = 0  # gone: how many more tokens than words there are up to `index`
+    points: list[Any] = [*map(known.get, tokens)]  # None for the remaining tokens
+    index = gone = 0  # gone: the number of tokens up to `index` minus that of their words
     for _ in range(points.count(None)):
         index = points.index(None, index)
         token = tokens[index + gone]
         word = token[:-1] if token[-1] in _STOPS else token
-        if word.isalpha():  # the first or last word of a clause, or an unknown one
+        if word.isalpha():  # the first or last word of a clause, or an unknown word
             lower = word.lower()
             if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
                 words[index], points[index] = word if point == FOREIGN else lower, point
@@ -190,8 +190,8 @@ def _read(window: str) -> Evidence:
 
 
 def _has_signs_of_code(tokens: list[str]) -> bool:
-    """Whether a window is source code by its brackets and operators. Few tokens of code look like words, and few of
-    those are in a dictionary."""
+    """Return whether brackets and operators show that a window is source code. Few tokens of code look like words, and
+    few of these are in a dictionary."""
     if len(tokens) < MIN_CODE_TOKENS:
         return False
     characters = "".join(tokens)
@@ -204,9 +204,9 @@ def _all_english(words: list[str]) -> Evidence:
 
 
 def _english_words(token: str) -> tuple[str, ...] | None:
-    """The words of a token, none for a number and the like; None if not all of them are certainly English.
+    """Return the words of a token (none for a number and the like), or None if some of them are not certainly English.
 
-    Remembers words, and single characters that are not words; of numbers there are too many.
+    Caches tokens with words, and single characters without; there are too many numbers to cache.
     """
     if token.rstrip(_STOPS).isdecimal():
         return ()
@@ -222,9 +222,8 @@ def _english_words(token: str) -> tuple[str, ...] | None:
 
 
 def _learn(token: str) -> str | None:
-    """Remember the English word that a token is, apart from a capital and a stop, and return it; None if it is anything
-    else, or not ASCII.
-    """
+    """If a token is an English ASCII word, apart from capitals and a final stop, cache the token and return the word.
+    Otherwise return None."""
     word = token[:-1] if token[-1] in _STOPS else token
     if not (word.isalpha() and word.isascii()):
         return None
@@ -244,11 +243,11 @@ def _remember(token: str, words: tuple[str, ...]) -> None:
 
 
 def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
-    """The words of a token that count, in lower case unless they are foreign, and the points of each."""
+    """Return the words of a token that count, in lower case unless they are foreign, and the points of each word."""
     words: list[str] = []
     points: list[float] = []
     if len(token) > 1:
-        is_option = token.startswith("--")  # of a command; one dash may also begin an item of a list
+        is_option = token.startswith("--")  # an option of a command; a single dash may also begin an item of a list
         for word in _words_of(token):
             lower = word.lower()
             point = _points(word, lower, known)
@@ -259,7 +258,7 @@ def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[f
 
 
 def _words_of(token: str) -> list[str]:
-    """The words of a token that is not in the lexicon itself; none if a part of it is not a word."""
+    """Return the words of a token that is not in the lexicon itself; none if a part of the token is not a word."""
     if "()" in token:
         return []  # a function call
     token = token.strip(_OUTER)
@@ -271,7 +270,7 @@ def _words_of(token: str) -> list[str]:
 
 
 def _points(word: str, lower: str, known: dict[str, int]) -> float:
-    """The points of a word; 0 if it is not counted."""
+    """Return the points of a word; 0 if it is not counted."""
     point = known.get(word) or known.get(lower)
     if point:
         return point
@@ -283,7 +282,7 @@ def _points(word: str, lower: str, known: dict[str, int]) -> float:
 
 
 def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
-    """The points of a word that is not in the lexicon; 0 if it is not counted."""
+    """Return the points of a word that is not in the lexicon; 0 if it is not counted."""
     if _RUN.fullmatch(word):
         return 0
     if word == lower:
@@ -306,7 +305,7 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
 
 
 def _without_names(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words, in lower case, and their points, without acronyms, particles, set phrases, and what is repeated."""
+    """Return the words, in lower case, and their points without acronyms, particles, set phrases and repetitions."""
     if FOREIGN in points:
         words, points = _without_particles(*_without_acronyms(words, points, window), window)
         if "<" in window:
@@ -318,9 +317,9 @@ def _without_names(words: list[str], points: list[float], window: str) -> tuple[
 
 
 def _without_acronyms(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words and points without acronyms that are also foreign words, if there is enough English around them, and
-    not all letters are capitals; or if they are few and short, and all other words are English. Otherwise they are
-    words like the others."""
+    """Return the words and points without acronyms that are also foreign words. These are removed if there is enough
+    English around them and not all letters of the window are capitals, or if they are few and short and all other words
+    are English. Otherwise they count like other words."""
     acronyms = [
         index
         for index, word in enumerate(words)
@@ -338,8 +337,8 @@ def _without_acronyms(words: list[str], points: list[float], window: str) -> tup
 
 
 def _without_particles(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words and points without foreign words inside names, if there is enough English around them, and if capitals
-    tell names from other words."""
+    """Return the words and points without foreign words inside names, if there is enough English around them and if
+    capitals tell names from other words."""
     english = points.count(ENGLISH)
     if english < PARTICLES_RATIO or not (inside := _PARTICLE.findall(window)) or window.isupper() or window.istitle():
         return words, points
@@ -348,13 +347,13 @@ def _without_particles(words: list[str], points: list[float], window: str) -> tu
 
 
 def _without_tags(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words and points without the names of HTML elements that the window has as tags."""
+    """Return the words and points without the names of HTML elements that occur as tags in the window."""
     tags = {word for word in _TAGS.intersection(words) if f"<{word}" in window or f"</{word}>" in window}
     return _without({index for index, word in enumerate(words) if word in tags}, words, points)
 
 
 def _without_repetitions(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
-    """The words and points without further occurrences of an unknown word."""
+    """Return the words and points without occurrences of an unknown word beyond MAX_OCCURRENCES."""
     occurrences: Counter[str] = Counter()
     dropped: set[int] = set()
     for index, word in enumerate(words):
@@ -366,7 +365,7 @@ def _without_repetitions(words: list[str], points: list[float]) -> tuple[list[st
 
 
 def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
-    """The words and points without phrases, which may overlap (`quid pro quo`)."""
+    """Return the words and points without phrases, which may overlap (`quid pro quo`)."""
     if _PHRASES.isdisjoint(pairwise(words)):
         return words, points
     dropped: set[int] = set()
@@ -384,8 +383,8 @@ def _without(dropped: set[int], words: list[str], points: list[float]) -> tuple[
 
 
 def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:
-    """The evidence of a window without words: words of another language count in identifiers and in lists without
-    spaces, too (`hola_mundo`, `ich,auch,nicht`); not in hashes, paths, links and addresses."""
+    """Return the evidence of a window without words. Foreign words also count as parts of identifiers and in lists
+    without spaces (`hola_mundo`, `ich,auch,nicht`), but not in hashes, paths, links and addresses."""
     names = [token for token in tokens if len(token) > MIN_PART_LETTERS and not _NO_NAME.search(token)]
     if names:
         parts = " ".join(names).lower().encode().translate(_PART_JOINTS).decode().split()

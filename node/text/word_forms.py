@@ -1,18 +1,18 @@
-"""Words that no list has but that are formed as English ones are: compounds, and words with a prefix or suffix.
+"""Recognises words that are in no list but are formed like English words: compounds, and words with prefix or suffix.
 
-Technical English makes such words all day (`graphcolors`, `multipage`, `frictionless`), and code has them as names.
+Such words are common in technical English (`graphcolors`, `multipage`, `frictionless`) and as names in code.
 """
 
 from node.text.lexicon import ENGLISH
 
 MIN_LETTERS = 4
-"""Letters that an English word must have for another word to be formed of it: shorter ones are in any foreign word."""
+"""Minimum number of letters of an English word from which others are formed. Shorter ones occur in any foreign word."""
 
 MAX_LETTERS = 24
-"""Letters of a word that is looked at; the time grows with the square of their number."""
+"""Maximum number of letters of a word that is examined. The time grows with the square of the number of letters."""
 
 MIN_AFFIX_LETTERS = 2
-"""Letters of the shortest prefix and suffix."""
+"""Number of letters of the shortest prefix and suffix."""
 
 _PREFIXES = frozenset(
     """
@@ -25,11 +25,11 @@ _SUFFIXES = frozenset(
     """.split()  # noqa: SIM905
 )
 _FOREIGN_ENDS = frozenset("aiou")
-"""Last letters of many words of other languages, and of hardly any that is formed of English ones."""
+"""Last letters of many words of other languages, but of hardly any word that is formed from English words."""
 
 
 def is_formed(word: str, known: dict[str, int]) -> bool:
-    """Whether a word in lower case is formed of two English words, or of one and a prefix or suffix."""
+    """Return whether a word in lower case consists of two English words, or of one and a prefix or suffix."""
     if not MIN_LETTERS + MIN_AFFIX_LETTERS <= len(word) <= MAX_LETTERS or word[-1] in _FOREIGN_ENDS:
         return False
     for index in range(MIN_AFFIX_LETTERS, len(word) - MIN_AFFIX_LETTERS + 1):
@@ -44,6 +44,6 @@ def is_formed(word: str, known: dict[str, int]) -> bool:
 
 
 def _is_stem(stem: str, known: dict[str, int]) -> bool:
-    """Whether an English word looks so before a suffix: `frag`, `compos(e)`, `plug(g)`."""
+    """Return whether `stem` is the form that an English word takes before a suffix: `frag`, `compos(e)`, `plug(g)`."""
     is_doubled = stem[-1] == stem[-2]
     return ENGLISH in (known.get(stem), known.get(stem + "e"), is_doubled and known.get(stem[:-1]))

@@ -1,1 +1,1 @@
-"""Engines find candidates: the query engine of Redis, or an index in a worker's memory."""
+"""Engines, which find candidates: the query engine of Redis, and an index in a worker's memory."""

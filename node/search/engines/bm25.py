@@ -1,8 +1,8 @@
-"""BM25 over documents that come and go: what a query engine does, for the index in memory.
+"""BM25 over documents that are added and removed at any time, for the index in memory.
 
-Libraries (bm25s, rank-bm25) index a corpus once and are rebuilt for every change, which takes seconds at 50,000
-threads. SQLite's FTS5 has another formula, and takes five to ten times as long. The formula and constants are those of
-RediSearch's BM25STD, so both engines rank alike.
+The formula and the constants are those of RediSearch's BM25STD, so that both engines rank alike. Libraries (bm25s,
+rank-bm25) index a corpus once and must be rebuilt after every change, which takes seconds for 50,000 threads. SQLite's
+FTS5 uses another formula and takes five to ten times as long.
 """
 
 import math
@@ -20,36 +20,36 @@ K1 = 1.2
 B = 0.5
 
 FIRST_DOCUMENTS = 1024
-"""Documents for which there is room at first; doubled when full."""
+"""Documents for which there is room at first. The room is doubled when it is full."""
 
 N = TypeVar("N", bound=Hashable)
-"""What names a document."""
+"""Type of the names of documents."""
 
 
 class Postings(Generic[N]):
-    """Documents as bags of terms. Each has a number; that of a removed document is given to another."""
+    """Documents as bags of terms. Each document has a number, which is reused after the document is removed."""
 
     def __init__(self) -> None:
         self._postings: dict[str, tuple[array[int], array[int]]] = {}
-        """For each term: the numbers of the documents that have it, ascending, and how often each does."""
+        """By term: the numbers of the documents that contain it, ascending, and its frequency in each."""
         self._documents: dict[N, tuple[int, tuple[str, ...]]] = {}
-        """The number and the distinct terms of each document."""
+        """By name: the number and the distinct terms of the document."""
         self._names: list[N] = []
-        """By number; for a free number, the document that had it last."""
+        """Names by number. A free number still has the name of its last document."""
         self._free: list[int] = []
         self._lengths = np.zeros(FIRST_DOCUMENTS, np.float32)
-        """Terms by number of the document."""
+        """Number of terms in each document, by the document's number."""
         self._total = 0
-        """Terms of all documents."""
+        """Number of terms in all documents."""
 
     def __len__(self) -> int:
         return len(self._documents)
 
     def put(self, name: N, terms: Sequence[str]) -> None:
-        """Add a document, or replace the one of that name."""
+        """Add a document, or replace the document of that name."""
         self.remove(name)
         number = self._number_for(name)
-        counted = Counter(map(intern, terms))  # so that a term is in memory once, however many documents have it
+        counted = Counter(map(intern, terms))  # interned: a term is in memory once, however many documents have it
         self._documents[name] = number, tuple(counted)
         self._lengths[number] = len(terms)
         self._total += len(terms)
@@ -60,7 +60,7 @@ class Postings(Generic[N]):
             counts.insert(index, count)
 
     def remove(self, name: N) -> None:
-        """Forget a document; nothing happens if there is none of that name."""
+        """Remove a document, if there is one of that name."""
         if name not in self._documents:
             return
         number, terms = self._documents.pop(name)
@@ -74,12 +74,12 @@ class Postings(Generic[N]):
                 del self._postings[term]
 
     def best(self, terms: Sequence[str], most: int) -> list[tuple[N, float]]:
-        """Names and scores of the documents with any of the terms, best first."""
+        """Return the names and scores of at most `most` documents that contain any of the terms, best first."""
         scores = np.zeros(len(self._names), np.float32)
         average = self._total / max(1, len(self))
         for term in terms:
             if postings := self._postings.get(term):
-                # Copied, because an array cannot grow while numpy looks at its memory.
+                # Copies, because an array cannot grow while numpy uses its memory.
                 numbers, counts = np.array(postings[0], np.uint32), np.array(postings[1], np.float32)
                 rarity = math.log(1 + (len(self) - len(numbers) + 0.5) / (len(numbers) + 0.5))
                 norm = K1 * (1 - B + B * self._lengths[numbers] / average)
@@ -99,7 +99,7 @@ class Postings(Generic[N]):
 
 
 def _largest(scores: NDArray[np.float32], most: int) -> list[int]:
-    """Indexes of the largest scores above 0, largest first."""
+    """Return the indexes of at most `most` scores above 0, the largest first."""
     indexes = np.argpartition(scores, len(scores) - most)[-most:] if len(scores) > most else np.arange(len(scores))
     ordered = indexes[np.argsort(-scores[indexes], kind="stable")]
     return [int(index) for index in ordered if scores[index] > 0]

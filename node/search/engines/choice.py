@@ -1,4 +1,4 @@
-"""Chooses the engine: the query engine of the Redis that holds the documents, or the memory of workers."""
+"""Chooses the engine: the query engine of the Redis that holds the documents, or an index in the memory of workers."""
 
 import structlog
 
@@ -10,7 +10,7 @@ log = structlog.get_logger()
 
 
 class EngineChoice:
-    """Whether that Redis has a query engine (`FT.*`): asked once, and again after every reconnection."""
+    """Determines whether `searched` has a query engine (`FT.*`): asks once, and again after every reconnection."""
 
     def __init__(self, searched: Store, corpus: Corpus) -> None:
         self._searched = searched
@@ -18,7 +18,7 @@ class EngineChoice:
         self._known: tuple[int, bool] | None = None
 
     async def query_engine(self) -> QueryEngine | None:
-        """The query engine with its index of terms, or None if there is none. Raises StoreUnavailable."""
+        """Return the query engine, with its indexes of terms in place, or None. Raises StoreUnavailable."""
         reconnects = self._searched.stats.reconnects
         if self._known is None or self._known[0] != reconnects:
             self._known = (reconnects, await self._works())
@@ -26,11 +26,11 @@ class EngineChoice:
 
     @property
     def has_engine(self) -> bool:
-        """Whether that Redis is known to have one."""
+        """Whether `searched` is known to have a query engine."""
         return self._known == (self._searched.stats.reconnects, True)
 
     def forget(self) -> None:
-        """Ask Redis again next time, because a call did not go as expected."""
+        """Forget the answer, so that Redis is asked again. Call this when a call of the engine fails unexpectedly."""
         self._known = None
 
     async def _works(self) -> bool:

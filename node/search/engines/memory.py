@@ -1,7 +1,7 @@
 """The search index in a worker's memory, for a Redis without a query engine: exact cosines and BM25.
 
-It finds what `redisearch` finds, with the same scores. It is made for 50,000 entities, which take about 200 MB. Its
-calls block, so it lives in a thread of its own; `node.search.indexing.memory_replica` feeds and queries it.
+It finds the same as `redisearch`, with the same scores. It is designed for 50,000 entities, which take about 200 MB.
+Its calls block, so it is used in a thread of its own; `node.search.indexing.memory_replica` feeds and queries it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,36 +28,36 @@ from node.search.ranking import (
 from node.text.terms import QueryTerms
 
 FIRST_VECTORS = 1024
-"""Vectors for which there is room at first; doubled when full."""
+"""Vectors for which there is room at first. The room is doubled when it is full."""
 
 NO_VECTOR = -2.0
-"""Takes the place of the cosine of a row without a vector: less than any cosine."""
+"""Used in place of a cosine for rows without a vector: less than any cosine."""
 
 
 class PostDocument(NamedTuple):
-    """What search holds of one post."""
+    """The search document of one post."""
 
     ref: PostRef
     terms: str = ""
     """Separated by spaces."""
     marks: bytes = b""
-    """The marks of an entity's own text; those of its replies are kept together."""
+    """The marks of an entity's own text. The marks of its replies are kept together (`put_reply_marks`)."""
     vectors: Mapping[str, bytes] = {}
-    """By the name of the passage."""
+    """Vectors by the name of the passage."""
 
 
 class Vectors:
-    """Vectors of passages in one matrix."""
+    """The vectors of all passages, in one matrix."""
 
     def __init__(self) -> None:
         self._matrix: NDArray[np.float32] = np.zeros((0, 0), np.float32)
         self._owners: list[tuple[str, str] | None] = []
-        """By row: the entity and the name of the passage; None where the row is free."""
+        """By row: the id of the entity and the name of the passage; None if the row is free."""
         self._free: list[int] = []
         self._rows: dict[PostRef, list[int]] = {}
 
     def put(self, ref: PostRef, vectors: Mapping[str, bytes]) -> None:
-        """Set the vectors of a post's passages; those it had before are forgotten."""
+        """Set the vectors of a post's passages, and forget all earlier ones of the post."""
         for row in self._rows.pop(ref, ()):
             self._owners[row] = None
             self._free.append(row)
@@ -68,7 +68,7 @@ class Vectors:
         return ref in self._rows
 
     def cosines(self, query: bytes) -> NDArray[np.float32]:
-        """The cosine of every row with the query. Vectors have length 1."""
+        """Return the cosine of the query with every row. Relies on all vectors having length 1."""
         if not self._owners:
             return np.zeros(0, np.float32)
         cosines: NDArray[np.float32] = self._matrix[: len(self._owners)] @ np.frombuffer(query, np.float32)
@@ -76,7 +76,7 @@ class Vectors:
         return cosines
 
     def nearest(self, cosines: NDArray[np.float32], most: int) -> list[NearEntity]:
-        """The entities of the nearest passages, best first."""
+        """Return the entities of the `most` nearest passages, best first."""
         rows: NDArray[Any] = np.arange(len(cosines))
         if len(cosines) > most:
             rows = np.argpartition(cosines, len(cosines) - most)[-most:]
@@ -88,7 +88,7 @@ class Vectors:
         return sorted(found.values(), reverse=True)
 
     def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[PostRef]) -> NearEntity | None:
-        """How near the entity of these posts is; None if they have no vectors."""
+        """Return how near the entity of these posts is; None if the posts have no vectors."""
         rows = [row for ref in posts for row in self._rows.get(ref, ())]
         if not rows:
             return None
@@ -113,15 +113,15 @@ class Vectors:
 
 
 class MemoryIndex:
-    """All open entities of a corpus."""
+    """The index of all open entities of a corpus."""
 
     def __init__(self) -> None:
         self._vectors = Vectors()
-        # Separate, as in a query engine, so that no number of replies keeps an entity from being found by its own text.
+        # Separate, as in the query engine, so that an entity is found by its own text however many replies match.
         self._own = Postings[PostRef]()
         self._replies = Postings[PostRef]()
         self._posts: dict[str, set[PostRef]] = {}
-        """The posts of each entity."""
+        """By entity: its posts that are in the index."""
         self._marks: dict[str, bytes] = {}
         self._reply_marks: dict[str, bytes] = {}
 
@@ -129,7 +129,7 @@ class MemoryIndex:
         return len(self._own)
 
     def put(self, document: PostDocument) -> None:
-        """Add a post, or replace what is known of it; one without terms and vectors is forgotten."""
+        """Add or replace the document of a post. A document without terms and vectors removes the post."""
         ref = document.ref
         postings = self._own if ref.seq == OWN else self._replies
         if document.terms or document.vectors:
@@ -143,7 +143,7 @@ class MemoryIndex:
         self._vectors.put(ref, document.vectors)
 
     def put_reply_marks(self, entity_id: str, marks: bytes) -> None:
-        """Set the marks of all of an entity's replies together."""
+        """Set the joint marks of all replies of an entity."""
         if marks:
             self._reply_marks[entity_id] = marks
         else:
@@ -157,7 +157,7 @@ class MemoryIndex:
             self.put(PostDocument(ref))
 
     def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:
-        """The entities that reach the threshold, by text alone if there is no vector."""
+        """Return the entities that reach the threshold. Without a vector, the search is by text alone."""
         query = QueryTerms(request.text)
         cosines = self._vectors.cosines(vector) if vector is not None else None
         if request.among is not None:

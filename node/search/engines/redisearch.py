@@ -1,9 +1,9 @@
 """The query engine of Redis (`FT.*`): its indexes over the documents, and the queries on them.
 
-One index holds the terms of entities, one those of replies, one per index version the vectors of passages. Own texts
-and replies have an index each, so that no number of replies keeps an entity from being found by its own text. Terms are
-made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothing a client writes is ever syntax. In a
-cluster the engine must be cluster-wide: asked at one primary, it answers for all.
+There is one index of the terms of entities' own texts, one of the terms of replies, and for each index version one of
+the vectors of passages. Own texts and replies are in separate indexes so that an entity is found by its own text
+however many replies match. Terms consist of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so a client
+cannot inject query syntax. In a cluster the engine must be cluster-wide: a query to one primary is answered for all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,41 +15,41 @@ from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, Missing
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
-"""Version of the indexes of terms. A node with another version makes new ones."""
+"""Version of the indexes of terms. A node with another version creates indexes of its own."""
 
 TEXT_QUERY_MS = 25
-"""Milliseconds that Redis, which does nothing else meanwhile, may spend on each of the two queries by text before it
-answers with what it has found."""
+"""Milliseconds that Redis may spend on each of the two queries by text, during which it does nothing else. Then it
+answers with what it has found so far."""
 
 PASSAGES_LOOKED_AT = 1000
-"""Passages that are compared with a query to find out how near given entities are."""
+"""Maximum number of passages that are compared with a query to find out how near given entities are."""
 
 _VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
 _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
-"""No positions, no highlighting, no field masks: none of them is used, and each costs memory."""
+"""Options that leave out positions, highlighting and field masks: these are not used, and each costs memory."""
 
 
 class QueryEngine:
-    """Indexes and queries of one Redis deployment. Every method raises StoreUnavailable."""
+    """The indexes and queries of a corpus in one Redis deployment. Every method raises StoreUnavailable."""
 
     def __init__(self, searched: Store, corpus: Corpus) -> None:
         self._searched = searched
         self._keys = corpus.keys
-        # The board was searched before there were other corpora, so its indexes do not have the name of one.
+        # The board's indexes do not have the corpus in their names, because they existed before other corpora did.
         self._prefix = "relay" if corpus.name == "board" else f"relay-{corpus.name}"
         self._keeps_float16: bool | None = None
-        """None until the server was asked."""
+        """None until the server has been asked."""
         self._terms = f"{self._prefix}-terms-{TERMS_FORMAT}"
         self._reply_terms = f"{self._prefix}-replies-{TERMS_FORMAT}"
 
     async def ensure_terms(self) -> None:
-        """Make the indexes of terms, unless they are there. Redis then indexes the documents that there are already."""
+        """Create the indexes of terms unless they exist. Redis then also indexes the existing documents."""
         schema = ("SCHEMA", "terms", "TEXT", "NOSTEM")
         for name, prefix in ((self._terms, self._keys.doc_prefix), (self._reply_terms, self._keys.reply_doc_prefix)):
             await self._create(name, "ON", "HASH", "PREFIX", 1, prefix, "STOPWORDS", 0, *_BARE, *schema)
 
     async def ensure_vectors(self, version: IndexVersion) -> None:
-        """Make the index of a version's vectors, unless it is there."""
+        """Create the index of a version's vectors unless it exists."""
         options = ("TYPE", version.scalar.upper(), "DIM", version.dimension, "DISTANCE_METRIC", "COSINE")
         options += _VECTOR_OPTIONS[version.algorithm]
         schema = ("SCHEMA", "thread", "TAG", "vector", "VECTOR", version.algorithm.upper(), len(options), *options)
@@ -57,7 +57,7 @@ class QueryEngine:
         await self._create(self._vectors(version.name), "ON", "HASH", "PREFIX", 1, prefix, *_BARE, *schema)
 
     async def keeps_float16(self) -> bool:
-        """Whether vectors may be 16-bit numbers, as since RediSearch 2.10."""
+        """Return whether vectors may consist of 16-bit numbers, which RediSearch supports from version 2.10 on."""
         probe, options = f"{self._prefix}-probe", ("TYPE", "FLOAT16", "DIM", 1, "DISTANCE_METRIC", "COSINE")
         if self._keeps_float16 is None:
             schema = ("SCHEMA", "vector", "VECTOR", "FLAT", len(options), *options)
@@ -70,21 +70,21 @@ class QueryEngine:
         return self._keeps_float16
 
     async def drop_vectors(self, version: str) -> None:
-        """Forget the index of a version; its vectors stay."""
+        """Drop the index of a version. Its vectors stay."""
         await self._tolerant("FT.DROPINDEX", self._vectors(version))
 
     async def count_terms(self) -> int:
-        """Entities that can be found by text. Raises CommandFailed without the index."""
+        """Return the number of entities that can be found by their own text. Raises CommandFailed without the index."""
         return await self._count(self._terms)
 
     async def count_vectors(self, version: str) -> int:
-        """Passages that can be found by meaning. Raises CommandFailed without the index."""
+        """Return the number of passages that can be found by meaning. Raises CommandFailed without the index."""
         return await self._count(self._vectors(version))
 
     async def by_text(self, terms: Sequence[str]) -> tuple[list[Candidate], list[Candidate], dict[str, bytes]]:
-        """The entities and the replies that match best with any of the terms, and the marks of the entities' own texts.
+        """Return the entities and the replies that best match any of the terms, and the marks of these entities.
 
-        Raises CommandFailed without the indexes.
+        The marks are those of their own texts. Raises CommandFailed without the indexes.
         """
         found_own, found_replies = await self._searched.run_all(
             [
@@ -105,15 +105,18 @@ class QueryEngine:
         return own, replies, marks
 
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
-        """Entities nearest to a vector, best first. Raises CommandFailed without the index."""
+        """Return the entities of the CANDIDATES passages nearest to a vector, best first.
+
+        Raises CommandFailed without the index.
+        """
         found = await self._searched.command(*self._nearest(version, "*", vector, CANDIDATES))
         return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
     async def read_missing(self, version: str, vector: bytes, missing: MissingFacts) -> tuple[Nearness, list[str]]:
-        """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
-        without the index.
+        """Return how near entities are, and which of them were found by a post that has no vectors.
 
-        If they have more passages than are looked at, the result is silent about entities that are further away.
+        If the entities have more than PASSAGES_LOOKED_AT passages, those that are further away may appear in neither
+        result. Raises CommandFailed without the index.
         """
         replies = ((entity, f"{seq}.0") for entity, seq in missing.replies.items())
         commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *reply)) for reply in replies]
@@ -131,7 +134,7 @@ class QueryEngine:
         return nearness, without_vectors
 
     def _nearest(self, version: str, among: str, vector: bytes, most: int) -> tuple[Arg, ...]:
-        """The query for the nearest passages."""
+        """Return the query for the nearest passages."""
         query = f"{among}=>[KNN {most} @vector $vector AS distance]"
         options = ("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance")
         return _search(self._vectors(version), query, *options)
@@ -148,7 +151,7 @@ class QueryEngine:
         return all(index.encode() in names for names in lists)
 
     async def _tolerant(self, *command: Any) -> None:
-        """Run a command whose effect another process may have brought about already."""
+        """Run a command, and ignore the error if another process has already done the same."""
         try:
             await self._searched.command(*command)
         except CommandFailed as error:
@@ -156,7 +159,7 @@ class QueryEngine:
                 raise
 
     def _vectors(self, version: str) -> str:
-        """The name of a version's index."""
+        """Return the name of a version's index."""
         return f"{self._prefix}-vectors-{version}"
 
     async def _count(self, index: str) -> int:
@@ -174,7 +177,7 @@ def _matching(index: str, terms: Sequence[str], most: int, *content: Arg) -> tup
 
 
 def _nearness(rows: Iterable[tuple[Any, ...]]) -> dict[str, NearEntity]:
-    """The entities of the passages found, the nearest first."""
+    """Return the entities of the passages found, by id, the nearest first."""
     nearest: dict[str, NearEntity] = {}
     for key, (_, distance) in rows:
         _, entity, passage = key.decode().rsplit(":", 2)
@@ -184,7 +187,7 @@ def _nearness(rows: Iterable[tuple[Any, ...]]) -> dict[str, NearEntity]:
 
 
 def _rows(reply: RedisReply, width: int) -> Iterator[tuple[Any, ...]]:
-    """The rows found: `width` values each, the key first."""
+    """Yield the rows found: `width` values each, the key first."""
     values = iter(cast("list[Any]", reply))
-    next(values)  # how many rows there are altogether
+    next(values)  # the total number of rows
     return zip(*[values] * width, strict=True)

@@ -1,1 +1,1 @@
-"""Makes entities into documents that engines find: the worker's side of the search."""
+"""Turns entities into the documents in which engines search: the worker's side of search."""

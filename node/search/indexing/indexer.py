@@ -1,9 +1,8 @@
-"""Makes the documents of search: terms as soon as a post is there, vectors as the model gets to it.
+"""Makes the search documents: the terms of a post at once, its vectors when the model gets to it.
 
-An event puts a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the
-vectors that are missing. Both read only the post, nothing else of its entity. Repeated, or in another order, they give
-the same documents. An entity to be reindexed is in the queue as a whole, and everything is made from its present
-state.
+The handler of an event writes the post's terms and puts the post into the queue. A loop takes posts from the queue and
+adds the missing vectors. Both read only the post itself, and give the same documents if they are repeated or run in
+another order. An entity to be reindexed is queued as a whole, and all of its documents are made from its present state.
 """
 
 import asyncio
@@ -26,41 +25,41 @@ from node.store.outbox import Event
 log = structlog.get_logger()
 
 LEASED_AT_ONCE = 32
-"""Posts or entities taken from the queue together."""
+"""Maximum number of posts or entities taken from the queue in one round."""
 
 PASSAGES_A_ROUND = 64
-"""Passages embedded in one round, about five seconds of work; more if one post or entity has more."""
+"""Maximum number of passages embedded in one round, about five seconds of work. One post or entity may have more."""
 
 POLL_SECONDS = 5.0
-"""Time between two looks at the queue without a wake-up."""
+"""Time between two reads of the queue when there is no wake-up."""
 
 
 class EntityWork:
-    """What is to be done for one entity in one round."""
+    """The work to do for one entity in one round."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        """The passages that need vectors: their texts by their names."""
+        """Texts of the passages that need vectors, by the name of the passage."""
         self.whole = False
-        """Whether these are all passages of the entity: vectors of others are removed."""
+        """Whether `texts` has all passages of the entity, so that vectors of other passages are removed."""
         self.changed: set[int] = set()
-        """Numbers of the posts whose vectors came or went."""
+        """Numbers of the posts whose vectors are added or removed."""
         self.needs_reindex = False
-        """Whether it is to be reindexed: terms may be left of a post that is gone or not to be found, or a vector is
-        missing for which there is room."""
+        """Whether the entity must be reindexed: there may be terms of a post that is gone or must not be found, or a
+        vector is missing although there is room for it."""
 
     @property
     def read(self) -> set[int]:
-        """Numbers of the posts that these passages are of."""
+        """Numbers of the posts to which the passages in `texts` belong."""
         return {seq_and_piece(name)[0] for name in self.texts}
 
     @property
     def later(self) -> set[int]:
-        """Numbers of posts whose vectors were removed, but which may have come after the others were read."""
+        """Numbers of posts whose vectors were removed although they may be newer than the posts that were read."""
         return {seq for seq in self.changed if self.whole and seq > max(self.read, default=OWN)}
 
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
-        """Add the passages of a post, or those of EVERY post of the entity, which replace what was added before."""
+        """Add the passages of a post. Those of EVERY post of the entity replace what was added before."""
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
@@ -72,7 +71,7 @@ class EntityWork:
 
 
 class Indexer:
-    """Makes documents in one worker."""
+    """Makes the documents of one corpus in one worker."""
 
     def __init__(self, store: SearchStore, embedder: Embedder) -> None:
         self._store = store
@@ -82,14 +81,14 @@ class Indexer:
         self._leased: LeasedPosts | None = None
         self._leasing: asyncio.Task[None] | None = None
         self._singly = 0
-        """How many of the next posts or entities are leased one by one."""
+        """Number of posts or entities that are still to be leased one by one."""
         self.text_only = False
-        """Whether this worker has no model and will have none."""
+        """Whether this worker has no model and will never have one."""
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Index the terms of all posts in these events, and queue the posts for their vectors.
+        """Index the terms of all posts that the events name, and queue the posts for embedding.
 
-        Raises StoreUnavailable: the events then come again, which changes nothing that is done already.
+        Raises StoreUnavailable; then the events are delivered again. Handling is idempotent.
         """
         sites = self._corpus.to_index(events)
         posts, closed = await self._corpus.read_posts([ref for ref in sites if ref.seq != EVERY])
@@ -102,12 +101,12 @@ class Indexer:
                     closed[ref.entity_id] = ""
         if weighed:
             await self._documents.put(list(posts.values()))
-            # Not before: whoever takes a post from the queue also removes what was put of one that is not to be found.
+            # After `put`: the worker that takes a post from the queue removes these terms again if the post is gone.
             await self._store.queue.add(weighed)
         await self._remove(closed)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Make vectors until `stop` is set. What is not finished then is left to another worker."""
+        """Make vectors until `stop` is set. Unfinished work is given back to the queue."""
         with await self._store.wakeups.listen(self._store.keys.pending) as listener:
             while not stop.is_set():
                 worked = None
@@ -115,7 +114,7 @@ class Indexer:
                     await self._return_unfinished()
                     worked = await unless(stop, self._round())
                 except StoreUnavailable:
-                    pass  # what was leased is given back as soon as that can be done
+                    pass  # the leased items are given back as soon as Redis can be reached
                 except Exception:
                     log.exception("posts not indexed", posts=self._leased and self._leased.names)
                     self._part()
@@ -125,13 +124,13 @@ class Indexer:
             await self._return_unfinished()
 
     async def _round(self) -> bool:
-        """Do some of what is due. Returns whether there was anything."""
+        """Do a part of the work that is due. Return whether there was any."""
         model, both = self._embedder.model, await self._store.versions.both()
-        # Those that this worker's model can make vectors for, the one in use first.
+        # The versions that this worker's model can make vectors for, the version in use first.
         versions = [version for version in both if version and is_made_by(model, version)]
         if not versions and (not self.text_only or await self._store.embeds_queries()):
-            return False  # another worker makes the vectors, or this one will
-        # Not cancelled with the round: what Redis has leased by then must be known, to be given back.
+            return False  # another worker makes the vectors, or this one does when its model is loaded
+        # Not cancelled with the round, because this worker must know which items it has leased to give them back.
         self._leasing = asyncio.create_task(self._lease())
         await asyncio.shield(self._leasing)
         leased = self._leased
@@ -151,16 +150,16 @@ class Indexer:
         self._singly = max(0, self._singly - 1)
 
     def _part(self) -> None:
-        """After a failure, have what was leased together leased one by one, so that the others do not wait for the one
-        that fails. That one is due again when its lease ends.
+        """After a failure, lease the items of the failed batch one by one, so that one bad item does not hold up the
+        others. The bad item is due again when its lease ends.
         """
         if self._leased and len(self._leased.names) > 1:
-            self._singly = len(self._leased.names)  # they are given back before the next round
+            self._singly = len(self._leased.names)  # the items are given back before the next round
         else:
             self._leased = None
 
     async def _begin(self, refs: Sequence[PostRef]) -> tuple[int, dict[str, EntityWork]]:
-        """How many of the posts, from the first, one round has time for; and what is to be done, by entity."""
+        """Return how many of the first `refs` one round has time for, and the work to do for them, by entity."""
         posts, _ = await self._corpus.read_posts([ref for ref in refs if ref.seq != EVERY])
         works: dict[str, EntityWork] = {}
         total = 0
@@ -173,7 +172,7 @@ class Indexer:
         return len(refs), works
 
     async def _passages(self, ref: PostRef, post: Post | None) -> list[Passage]:
-        """The passages of a post; of a whole entity after the terms of all its posts are reindexed."""
+        """Return the passages of a post. For a whole entity, reindex the terms of all its posts first."""
         if ref.seq != EVERY:
             return post.passages() if post else []
         passages = [passage for each in await self._reindex(ref.entity_id) for passage in each.passages()]
@@ -181,14 +180,17 @@ class Indexer:
         return [passage for passage in passages if passage.name in names]
 
     async def _reindex(self, entity_id: str) -> list[Post]:
-        """Reindex the terms of all posts of an entity, and return the posts."""
+        """Reindex the terms of all posts of an entity. Return the posts."""
         replies = await self._documents.start_reindex(entity_id)
         posts = await self._corpus.read_entity(entity_id)
         await self._documents.reindex(entity_id, posts, replies)
         return posts
 
     async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, EntityWork]) -> None:
-        """Add the vectors that an index version lacks, and remove those that it should not have."""
+        """Add the vectors that an index version lacks, and remove those that it should not have.
+
+        `current` is the version in use, whose vectors can be copied.
+        """
         had = await self._documents.passages(version.name, works)
         if self._corpus.returning:
             await self._documents.bring_back(version.name, [(each, name) for each in works for name in had[each]])
@@ -211,11 +213,12 @@ class Indexer:
         await self._make_room(version.name, works, had)
 
     async def _make_room(self, version: str, works: Mapping[str, EntityWork], had: Mapping[str, set[str]]) -> None:
-        """Remove the vectors for which there is no room, now that those of this round are there.
+        """Remove vectors in excess of MAX_PASSAGES, now that the vectors of this round are written.
 
-        Workers that index an entity at the same time decide without each other's vectors what there is room for. So
-        each looks again at what there is after it has written and removed, and the last one that does sees everything:
-        too much, or room for what was removed or not written because of another that is gone.
+        Workers that index the same entity at the same time decide what fits without knowing each other's vectors. So
+        each worker checks again after it has written and removed vectors. The last worker to check sees the final
+        state: either too many vectors, or room for one that was removed or not written in favour of another vector
+        that has gone since. In the latter case the entity is reindexed.
         """
         seen = {each: work.texts.keys() | had[each] for each, work in works.items()}
         while True:
@@ -235,12 +238,15 @@ class Indexer:
                 work.needs_reindex |= not lacking.isdisjoint(await self._fitting(each, work, seen[each] | now[each]))
 
     async def _wanted(self, entity_id: str, work: EntityWork, had: set[str]) -> set[str]:
-        """Names of the passages of an entity that are to have a vector."""
+        """Return the names of the passages of an entity that should have a vector."""
         return kept(work.texts) if work.whole else await self._fitting(entity_id, work, work.texts.keys() | had)
 
     async def _fitting(self, entity_id: str, work: EntityWork, names: set[str]) -> set[str]:
-        """The passages that fit beside each other and beside those of later replies. Those count whether or not they
-        have a vector yet: an older reply for which they leave no room would soon lose its vectors again."""
+        """Return those of the passages that fit beside each other and beside the passages of later replies.
+
+        Later replies count even if they have no vectors yet. Otherwise an older reply would get vectors, only to lose
+        them as soon as the later replies have theirs.
+        """
         replies = work.changed - {OWN}
         newer = await self._documents.newer(entity_id, min(replies)) if replies else set[str]()
         return kept(names | newer)
@@ -248,7 +254,7 @@ class Indexer:
     async def _vectors(
         self, version: IndexVersion, current: IndexVersion, texts: Mapping[tuple[str, str], str]
     ) -> dict[tuple[str, str], bytes]:
-        """Vectors of passages: those of the version in use where it has them, and otherwise the model's."""
+        """Return vectors of passages: copies from the version in use if it has them, else made by the model."""
         vectors: dict[tuple[str, str], bytes] = {}
         if version.name != current.name and version.epoch == current.epoch:
             found = await self._documents.vectors(current.name, list(texts))
@@ -259,10 +265,10 @@ class Indexer:
         return vectors | dict(zip(unknown, packed, strict=True))
 
     async def _finish(self, works: dict[str, EntityWork]) -> None:
-        """Remove what was made for entities that are no longer open, and publish the rest.
+        """Remove entities that are no longer open, and publish the changes of the others.
 
-        An entity of which a post has come, changed or gone meanwhile is reindexed: another worker may have indexed
-        that before this one wrote what it had read.
+        If a post of an entity was added, changed or removed meanwhile, the entity is reindexed: another worker may
+        already have indexed the newer state, and this worker has just overwritten it with what it had read earlier.
         """
         statuses, (posts, _) = await asyncio.gather(
             self._corpus.source.statuses(list(works)),
@@ -295,7 +301,7 @@ class Indexer:
             await asyncio.gather(
                 *(self._documents.remove(each, versions, aside=statuses[each] in returning) for each in statuses)
             )
-            # One that was opened again meanwhile may have been indexed before this removed it.
+            # An entity that was opened again meanwhile may have been indexed before it was removed here.
             now = zip(statuses, await self._corpus.source.statuses(list(statuses)), strict=True)
             await self._store.queue.add_to_backlog([each for each, status in now if status == "open"])
 
@@ -308,5 +314,5 @@ class Indexer:
 
 
 def _weight(posts: Iterable[Post]) -> int:
-    """About how many passages posts have: none is longer than PASSAGE_CHARACTERS."""
+    """Return about how many passages the posts have, at PASSAGE_CHARACTERS each."""
     return sum(1 + len(post.text) // PASSAGE_CHARACTERS for post in posts)

@@ -1,7 +1,7 @@
-"""Keeps a search index in this worker's memory equal to the documents in Redis, where there is no query engine.
+"""Keeps a search index in this worker's memory in step with the documents in Redis, if there is no query engine.
 
-It loads all documents once and then follows the stream of changes. Any number of workers may each have such an index;
-any of them can answer.
+The replica loads all documents once and then follows the stream of changes. Any number of workers may have a replica,
+and each of them can answer requests.
 """
 
 import asyncio
@@ -26,24 +26,24 @@ from node.store import StoreUnavailable
 log = structlog.get_logger()
 
 POLL_SECONDS = 5.0
-"""Time between two looks at the stream without a wake-up."""
+"""Time between two reads of the stream when there is no wake-up."""
 
 LOADED_AT_ONCE = 50
-"""Entities loaded together: each may have a megabyte."""
+"""Entities loaded in one batch. An entity may have a megabyte of documents."""
 
 
 class EntityDocuments(NamedTuple):
-    """What Redis holds of some posts of an entity."""
+    """The documents of some posts of an entity, as Redis holds them."""
 
     entity_id: str
     whole: bool
-    """Whether these are all its posts."""
+    """Whether these are the documents of all posts of the entity."""
     reply_marks: bytes
     documents: list[PostDocument]
 
 
 class MemoryReplica:
-    """The index in the memory of one worker."""
+    """The search index in the memory of one worker."""
 
     def __init__(self, store: SearchStore) -> None:
         self._store = store
@@ -51,22 +51,22 @@ class MemoryReplica:
         self._turn = asyncio.Lock()
         self._index: MemoryIndex | None = None
         self._current: IndexVersion | None = None
-        """The index version of its vectors."""
+        """The index version of the vectors in the index."""
         self._seen = BEGINNING
-        """The last change that the index includes."""
+        """Stream entry of the last change that the index includes."""
 
     @property
     def ready(self) -> bool:
-        """Whether it can answer."""
+        """Whether the index can answer."""
         return self._index is not None
 
     @property
     def version(self) -> str:
-        """The index version of its vectors; empty if there are none."""
+        """Name of the index version of the vectors in the index; empty if there are none."""
         return self._current.name if self._current else ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep an index while there is no query engine, until `stop` is set."""
+        """Keep the index up to date while there is no query engine, until `stop` is set."""
         with await self._store.wakeups.listen(self._store.keys.changes) as listener:
             while not stop.is_set():
                 try:
@@ -75,18 +75,18 @@ class MemoryReplica:
                     else:
                         await unless(stop, self.follow())
                 except StoreUnavailable:
-                    pass  # what is in memory still holds
+                    pass  # the index in memory can still be used
                 except Exception:
                     log.exception("search index in memory not kept up to date")
                 await until_woken(listener, POLL_SECONDS, stop)
 
     def close(self) -> None:
-        """End its thread, so that it cannot answer any more. Not part of `run`: requests from before the stop are
-        answered."""
+        """Shut down the thread of the index. After this, the index cannot answer. `run` does not do this, because
+        requests that came before `stop` are still answered."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:
-        """The matches, with every change that Redis had when the request came. Raises StoreUnavailable."""
+        """Return the matches, after following all changes that are in Redis by now. Raises StoreUnavailable."""
         await self.follow()
         index = self._index
         if index is None:
@@ -94,7 +94,7 @@ class MemoryReplica:
         return await asyncio.get_running_loop().run_in_executor(self._executor, index.find, request, vector)
 
     async def follow(self) -> None:
-        """Read what has changed, or everything if that is not known. Raises StoreUnavailable."""
+        """Read the changed documents, or all documents if the changes are not known. Raises StoreUnavailable."""
         async with self._turn:
             current = await self._store.versions.current()
             while True:
@@ -122,7 +122,7 @@ class MemoryReplica:
     async def _read_into(
         self, index: MemoryIndex, version: IndexVersion | None, changed: Mapping[str, Collection[int]]
     ) -> None:
-        """Read these posts of these entities into the index, as they are now."""
+        """Read the present documents of these posts, by entity, into the index."""
         read = await read_documents(self._store, changed, version)
         await asyncio.get_running_loop().run_in_executor(self._executor, _put_all, index, read)
 
@@ -130,9 +130,9 @@ class MemoryReplica:
 async def read_documents(
     store: SearchStore, changed: Mapping[str, Collection[int]], version: IndexVersion | None
 ) -> list[EntityDocuments]:
-    """The documents of these posts, by entity; EVERY among the numbers stands for all posts of the entity.
+    """Return the documents of posts, given as post numbers by entity. EVERY stands for all posts of an entity.
 
-    First the names of all documents and vectors are read, then these. Raises StoreUnavailable.
+    The names of all documents and vectors are read first, then the documents and vectors. Raises StoreUnavailable.
     """
     name, scalar = (version.name, version.scalar) if version else ("", "float32")
     passages = await store.documents.passages(name, changed)

@@ -1,8 +1,8 @@
-"""Reconciles the search index with what is wanted: that it exists, is of the right kind, and complete.
+"""Reconciles the search index with its desired state: it must exist, be of the right kind, and be complete.
 
-It looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. What is missing goes
-into the backlog. A new kind of vectors is built beside the one in use, which goes on answering; then queries are
-switched over and the old vectors are removed.
+The reconciler looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. It puts
+what is missing into the backlog. A new kind of vectors is built beside the version in use, which continues to answer
+queries; then queries are switched to the new version and the old vectors are removed.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ POLL_SECONDS = 10.0
 """Time between two looks."""
 
 SWEEP_SECONDS = 60.0
-"""Shortest time between two comparisons of all entities with all documents."""
+"""Time after a sweep (a comparison of all entities with all documents) before the engine's documents are counted."""
 
 GRACE_SECONDS = 30.0
-"""How long vectors outlive their use: queries may be under way, and workers may not have noticed the switch."""
+"""Time for which unused vectors are kept: queries may be under way, and workers may not know of the switch yet."""
 
 
 class Reconciler:
-    """Reconciles the index, from one worker. Several workers may do so at the same time."""
+    """Reconciles the index on behalf of one worker. Several workers may do so at the same time."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, algorithm: AlgorithmChoice) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class Reconciler:
         self._is_first_look = True
         self._swept_at = 0.0
         self._swept_for: tuple[tuple[int, int], IndexVersion | None] | None = None
-        """The reconnections and the version at the last comparison of everything; None before the first."""
+        """The reconnection counts and the version at the last sweep; None before the first sweep."""
         self._unused_since: dict[str, float] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -60,12 +60,12 @@ class Reconciler:
                 await until_woken(listener, POLL_SECONDS, stop)
 
     async def look_soon(self) -> None:
-        """Have this worker look now, and all others too."""
+        """Make this worker look now, and all other workers too."""
         with suppress(StoreUnavailable):
             await self._store.main.command("SPUBLISH", self._store.keys.current, "")
 
     async def look(self) -> None:
-        """Find out what is missing, and have it made. Raises StoreUnavailable, CommandFailed."""
+        """Determine what is missing, and have it made. Raises StoreUnavailable, CommandFailed."""
         engine = await self._store.choice.query_engine()
         current, built = await self._settled(engine)
         if engine:
@@ -78,11 +78,11 @@ class Reconciler:
         reconnects = self._store.reconnects
         if (reconnects, usable) != self._swept_for or await self._lacks_documents(engine, usable):
             await self._sweep(usable)
-            self._swept_for = reconnects, usable  # only now: one that has failed is done again
+            self._swept_for = reconnects, usable  # set last, so that a failed sweep is repeated
         await self._remove_old(engine)
 
     async def _settled(self, engine: QueryEngine | None) -> tuple[IndexVersion | None, IndexVersion | None]:
-        """The version in use and the one being built, after this worker has said what it wants."""
+        """Return the version in use and the version being built. Begin a version first if this worker wants another."""
         current, built = await self._versions.both()
         model = self._embedder.model
         if model is None:
@@ -93,8 +93,8 @@ class Reconciler:
         if current is None:
             await self._versions.use(wanted)
             current = wanted
-        # Vectors of another kind are built only for a worker that has just started with another model: workers of two
-        # kinds that run side by side would otherwise replace each other's index for ever.
+        # A version of another kind is started only by a worker that has just started with another model. Otherwise two
+        # workers with different models would replace each other's index for ever.
         elif wanted not in (current, built) and (self._is_first_look or current.model == wanted.model):
             log.info("search index is rebuilt", index_version=wanted.name, algorithm=wanted.algorithm)
             await self._versions.build(wanted)
@@ -103,7 +103,7 @@ class Reconciler:
         return current, built
 
     async def _count_passages(self, engine: QueryEngine | None, current: IndexVersion | None) -> int:
-        """How many passages there are; in an index that is being made again, at least one for each open entity."""
+        """Return the number of passages, counting at least one for each open entity in case the index is incomplete."""
         entities = await self._source.count_open()
         if engine is None or current is None:
             return entities
@@ -111,11 +111,11 @@ class Reconciler:
         return max(entities, await engine.count_vectors(current.name))
 
     async def _scalar(self, engine: QueryEngine | None) -> Scalar:
-        """The smallest type of number that vectors can be kept as."""
+        """Return the smallest type of number in which vectors can be stored."""
         return "float16" if engine is None or await engine.keeps_float16() else "float32"
 
     async def _build(self, built: IndexVersion) -> None:
-        """Have a version's vectors made, and use it once they are."""
+        """Have the vectors of a version made, and switch to the version when they are complete."""
         if not is_made_by(self._embedder.model, built):
             return
         if not await self._versions.is_filled():
@@ -126,7 +126,8 @@ class Reconciler:
             log.info("search index switched", index_version=built.name)
 
     async def _lacks_documents(self, engine: QueryEngine | None, current: IndexVersion | None) -> bool:
-        """Whether the engine has too few documents; asked once in SWEEP_SECONDS, and when nothing is to be indexed."""
+        """Return whether the engine has too few documents; False within SWEEP_SECONDS after a sweep, and while anything
+        is queued."""
         is_early = time.monotonic() - self._swept_at < SWEEP_SECONDS
         if engine is None or is_early or any(await self._store.queue.lengths()):
             return False
@@ -135,14 +136,14 @@ class Reconciler:
         return has_too_few or (current is not None and await engine.count_vectors(current.name) < entities)
 
     async def _sweep(self, current: IndexVersion | None) -> None:
-        """Put every open entity without a document, or without vectors, into the backlog."""
+        """Put every open entity that lacks a document or vectors into the backlog."""
         self._swept_at = time.monotonic()
         name = current.name if current else None
         async for entities in self._source.scan_open():
             await self._store.queue.add_to_backlog(await self._store.documents.incomplete(entities, name))
 
     async def _remove_old(self, engine: QueryEngine | None) -> None:
-        """Remove what is left of versions that are no longer used."""
+        """Remove the vectors and indexes of versions that are no longer used."""
         used = {version.name for version in await self._versions.both() if version}
         unused, now = set(await self._versions.names()) - used, time.monotonic()
         self._unused_since = {name: self._unused_since.get(name, now) for name in unused}

@@ -1,8 +1,8 @@
-"""How a web process asks the workers: for the vector of a query, or for the matches in an index in memory.
+"""The web process's side of requests to workers, for the vector of a query or for the matches in an index in memory.
 
-Both use sharded pub/sub: the request goes to a channel of one worker, the answer to a channel of this process, so Redis
-writes neither to its disk. If no answer comes in time, the search goes on by text. The messages are defined here;
-`server` is the side of the workers.
+Both go through sharded pub/sub: the request to a channel of one worker, the answer to a channel of this process. So
+Redis writes neither to disk. If no answer comes in time, the search continues by text. The messages are defined here;
+the workers' side is in `server`.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 ANSWER_SECONDS = 0.3
-"""How long a process waits for an answer (DESIGN 9)."""
+"""Seconds for which a web process waits for an answer (DESIGN 9)."""
 
 MAX_WAITING_REQUESTS = 256
-"""Requests that wait at one worker: more than it can answer in time."""
+"""Maximum number of requests that wait at one worker: more than it can answer in time."""
 
 REMEMBERED_VECTORS = 512
-"""Vectors of queries that a process remembers; they take less than 1 MB."""
+"""Vectors of queries that a web process caches, in less than 1 MB."""
 
 Service = Literal["vectors", "hits"]
-"""What a worker offers: vectors of queries, or the matches in its index in memory."""
+"""A service that a worker offers: vectors of queries, or matches in its index in memory."""
 
 
 @step
@@ -42,34 +42,34 @@ class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
 
     id: bytes
     channel: str
-    """Where the answer is to be published, after the id."""
+    """Channel on which to publish the answer. The message is the id of the request followed by the answer."""
     wait: float
-    """Seconds for which the caller waits for it."""
+    """Seconds for which the caller waits for the answer."""
     text: str
     search: SearchRequest | None = None
     site: str = ""
-    """A name for the site of the client that searches (`ids.site_name`): a worker takes the sites in turn."""
+    """Name for the site of the client that searches (`ids.site_name`). Workers serve the sites in turn."""
 
 
 class VersionedRequest(NamedTuple):
     """A request as `lua/search_request.lua` sends it."""
 
     version: str
-    """Name of the index version in use then; empty if there was none."""
+    """Name of the index version in use when the request was sent; empty if there was none."""
     vector: bytes
-    """The vector of the text in that version, if it was cached; else empty."""
+    """The vector of the text in that version if it was cached, else empty."""
     request: WorkerRequest
 
 
 class QueryVector(msgspec.Struct, frozen=True, array_like=True):
-    """The vector of a query, and the index version that it can be compared with."""
+    """The vector of a query, and the index version whose vectors it can be compared with."""
 
     version: str
     vector: bytes
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
-    """The answer; with neither of the two, the search goes on by text. It is sent after the id of the request."""
+    """An answer, which is sent after the id of the request. If both fields are None, the search continues by text."""
 
     vector: QueryVector | None = None
     found: RankedEntities | None = None
@@ -81,13 +81,13 @@ _decode_request = msgspec.msgpack.Decoder(WorkerRequest).decode
 
 
 def decode_request(message: bytes) -> VersionedRequest:
-    """A message on the channel of a worker."""
+    """Decode a message on the channel of a worker."""
     version, length, rest = message.split(b" ", 2)
     return VersionedRequest(version.decode(), rest[: int(length)], _decode_request(memoryview(rest)[int(length) :]))
 
 
 class WorkerClient:
-    """The workers, as one web process sees them."""
+    """Sends the requests of one web process to the workers."""
 
     def __init__(self, store: Store, keys: SearchKeys) -> None:
         self._store = store
@@ -97,7 +97,10 @@ class WorkerClient:
         self._turns = count(os.getpid())
 
     async def vector_of(self, query: str, site: str = "") -> QueryVector | None:
-        """The vector of a query of a client of that site, or None if there is none in time. Raises StoreUnavailable."""
+        """Return the vector of a query, for a client of this site, or None if no answer comes in time.
+
+        Raises StoreUnavailable.
+        """
         text = embedded_part(query)
         known = self._vectors.get(text)
         if known is not None:
@@ -112,17 +115,17 @@ class WorkerClient:
         return reply.vector
 
     def forget(self) -> None:
-        """Drop the remembered vectors: they are for an index version that is gone."""
+        """Clear the cached vectors, because they belong to an index version that is gone."""
         self._vectors.clear()
 
     async def find(self, search: SearchRequest, site: str = "") -> RankedEntities | None:
-        """Matches from a worker's memory; None if no answer comes in time. Raises StoreUnavailable."""
+        """Return matches from a worker's memory, or None if no answer comes in time. Raises StoreUnavailable."""
         reply = await self._ask("hits", embedded_part(search.text), search, site)
         return reply.found if reply else None
 
     async def _ask(self, service: Service, text: str, search: SearchRequest | None, site: str) -> WorkerReply | None:
         request = WorkerRequest(os.urandom(8), self._channel, ANSWER_SECONDS, text, search, site)
-        # Listening starts before the request is sent, so that no answer goes unheard.
+        # Listening starts before the request is sent, so that no answer is missed.
         with await self._store.wakeups.listen(self._channel, request.id) as listener:
             reply = await self._store.run(
                 search_request(
@@ -146,5 +149,5 @@ class WorkerClient:
 
 
 def embedded_part(query: str) -> str:
-    """The part of a query that is embedded, on one line; its vector is cached under it."""
+    """Return the part of a query that is embedded, on one line. It is also the key of the cached vector."""
     return " ".join(query.split())[:MAX_QUERY_CHARACTERS]

@@ -1,8 +1,8 @@
-"""The workers' side of `client`: vectors of queries, and matches in an index in memory.
+"""The workers' side of requests from web processes: vectors of queries, and matches in an index in memory.
 
-Short requests that come together are embedded together; one whose caller has stopped waiting is not answered. Next
-comes always the site for which least has been embedded. A worker shows by a heartbeat each second that it can answer;
-three seconds after the last one it is not asked any more.
+Short requests that wait at the same time are embedded in one batch. A request whose caller has stopped waiting is not
+answered. The next request always comes from the site for which the least text has been embedded. A worker sends a
+heartbeat every second while it can answer; three seconds after its last heartbeat, web processes stop asking it.
 """
 
 import asyncio
@@ -38,37 +38,39 @@ from node.store.wakeups import Listener
 log = structlog.get_logger()
 
 REQUESTS_AT_ONCE = 8
-"""Requests answered together. Those to be embedded make one batch at most, so that nobody waits for a second one."""
+"""Maximum number of requests answered together. Their texts fit into one batch, so that nobody waits for another."""
 
 REMEMBERED_SITES = 1024
-"""Sites for which it is remembered how much was embedded; when there are more, those not waiting are forgotten."""
+"""Sites for which the amount of embedded text is remembered. When there are more, sites with no waiting request are
+forgotten."""
 
 BEAT_SECONDS = 1.0
 """Time between two heartbeats."""
 
 ALIVE_MS = 3000
-"""How long a heartbeat holds."""
+"""Milliseconds for which a heartbeat is valid."""
 
 CACHED_SECONDS = 600
-"""How long the vector of a query is kept in Redis."""
+"""TTL, in seconds, of a query's vector in Redis."""
 
 
 @step
 def search_beat(*, workers: Key, channel: str, holds: int) -> None:
-    """A worker's heartbeat."""
+    """Send a worker's heartbeat."""
 
 
 class WaitingRequests:
-    """The requests that a worker has received and not answered."""
+    """The requests that a worker has received and not yet answered."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._requests: dict[str, deque[tuple[float, VersionedRequest]]] = {}
-        """By site, oldest first, with the time of the event loop at which the caller gives up."""
+        """Requests by site, oldest first, each with the event loop's time at which its caller gives up."""
         self._had: dict[str, int] = {}
-        """Characters embedded for each site; the one that has had least is next."""
+        """Characters embedded for each site. The site with the fewest is served next."""
         self._level = 0
-        """The `_had` of the site that was served last. A new site starts there at least, so that no site saves up."""
+        """`_had` of the last site served, before it was served. A site that begins to wait has at least this value, so
+        that no site can accumulate credit while it sends nothing."""
 
     def __len__(self) -> int:
         return sum(map(len, self._requests.values()))
@@ -84,7 +86,10 @@ class WaitingRequests:
             self._requests[site].append((now + requested.request.wait, requested))
 
     def take(self, now: float) -> tuple[list[VersionedRequest], list[VersionedRequest]]:
-        """Requests to answer together, and older ones that are too many to be answered in time."""
+        """Remove and return the requests to answer together, and those beyond MAX_WAITING_REQUESTS, which are too late.
+
+        The late ones are the oldest of the sites with the most requests. Expired requests are dropped.
+        """
         late = [self._pop(max(self._requests, key=self._length))[1] for _ in range(len(self) - MAX_WAITING_REQUESTS)]
         taken: list[VersionedRequest] = []
         characters = 0
@@ -108,7 +113,7 @@ class WaitingRequests:
         return len(self._requests[site])
 
     def _pop(self, site: str) -> tuple[float, VersionedRequest]:
-        """Remove the oldest request of a site."""
+        """Remove and return the oldest request of a site."""
         oldest = self._requests[site].popleft()
         if not self._requests[site]:
             del self._requests[site]
@@ -116,17 +121,17 @@ class WaitingRequests:
 
 
 class AnswerBatch(NamedTuple):
-    """Requests with what is known for their answers."""
+    """Requests, with the data for their answers."""
 
     requests: Sequence[VersionedRequest]
     late: Sequence[VersionedRequest]
     version: IndexVersion | None
     vectors: Mapping[str, bytes]
-    """By text, with the numbers of that version."""
+    """Vectors by text, with numbers of the type that the version uses."""
 
 
 class WorkerServer:
-    """Answers for one worker."""
+    """Answers the requests to one worker."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, memory: MemoryReplica) -> None:
         self._store = store.main
@@ -136,14 +141,14 @@ class WorkerServer:
         self._versions = store.versions
         self._name = os.urandom(8).hex()
         self._listeners: list[Listener] = []
-        """One for each service."""
+        """One listener for each service."""
         self._beats: dict[Service, float] = dict.fromkeys(get_args(Service), -math.inf)
-        """When the next heartbeat of each service is due, in the event loop's time."""
+        """The event loop's time at which the next heartbeat of each service is due."""
         self._version: IndexVersion | None = None
-        """The index version in use, as it was when it was last looked at."""
+        """The index version in use when it was last read."""
         self._uncached: dict[str, bytes] = {}
-        """Vectors to be kept in Redis, by the text of the query. They are written with the next heartbeat: an answer
-        that is sent with them would wait for the disk."""
+        """Vectors to cache in Redis, by the text of the query. They are written with the next heartbeat, because an
+        answer sent together with them would wait for the disk."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""
@@ -152,7 +157,7 @@ class WorkerServer:
                 services.create_task(self._serve(service, stop))
 
     def beat_soon(self) -> None:
-        """Send heartbeats now: the model has been loaded, so this worker may offer more than before."""
+        """Send heartbeats now. Call this when the model has been loaded: this worker may offer more than before."""
         self._beats = dict.fromkeys(self._beats, -math.inf)
         for listener in self._listeners:
             listener.hear(b"")
@@ -170,12 +175,12 @@ class WorkerServer:
                         self._beats[service] = loop.time() + BEAT_SECONDS
                         await self._beat(service, channel)
                     replying = await self._answer(service, waiting, replying)
-                if not waiting and not stop.is_set():  # a wake-up by `stop` during a heartbeat has been heard above
+                if not waiting and not stop.is_set():  # `_answer` may have taken the wake-up that `stop` sent
                     await listener.wait(self._beats[service] - loop.time())
             with _failures_logged(service):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
                 replying = await self._answer(service, waiting, replying)
-                while waiting:  # requests from before the stop
+                while waiting:  # requests that came before the stop
                     replying = await self._answer(service, waiting, replying)
             if replying:
                 await replying
@@ -183,9 +188,9 @@ class WorkerServer:
     async def _answer(
         self, service: Service, waiting: WaitingRequests, replying: asyncio.Task[None] | None
     ) -> asyncio.Task[None] | None:
-        """Answer some of the requests, once those before are answered (`replying`).
+        """Prepare the answers to some of the requests, wait for `replying`, and begin to send the answers.
 
-        Returns the task that sends the answers: they go out while the model works on the next requests.
+        Returns the task that sends them, so that the model can already work on the next requests meanwhile.
         """
         loop = asyncio.get_running_loop()
         waiting.hear(loop.time())
@@ -205,11 +210,12 @@ class WorkerServer:
         )
 
     def _offers(self, service: Service) -> bool:
-        """Whether this worker has what the service needs for the index version in use."""
+        """Return whether this worker has what the service needs for the index version in use."""
         return self._memory.ready if service == "hits" else is_made_by(self._embedder.model, self._version)
 
     async def _vectors(self, requests: Sequence[VersionedRequest]) -> tuple[IndexVersion | None, dict[str, bytes]]:
-        """The version in use if the model here makes its vectors, and those of the requests' texts."""
+        """Return the version in use and the vectors of the requests' texts; None and no vectors if this worker's model
+        does not make vectors of that version."""
         if any(each.version != (self._version.name if self._version else "") for each in requests):
             self._version = await self._versions.current()
         version = self._version
@@ -231,7 +237,7 @@ class WorkerServer:
         return version, vectors
 
     async def _reply(self, service: Service, answered: AnswerBatch) -> None:
-        """Publish answers; those to the late requests are empty."""
+        """Publish answers. Late requests get an empty answer."""
         requests, late, version, vectors = answered
         replies = [(each.request, WorkerReply()) for each in late]
         with _failures_logged(service):
@@ -250,7 +256,7 @@ class WorkerServer:
     async def _found(
         self, request: WorkerRequest, version: IndexVersion | None, vector: bytes | None
     ) -> tuple[WorkerRequest, WorkerReply]:
-        """The matches in memory."""
+        """Return a request with its answer, the matches in memory."""
         if request.search is None:
             return request, WorkerReply()
         comparable = None
@@ -261,7 +267,7 @@ class WorkerServer:
 
 @contextmanager
 def _failures_logged(service: Service) -> Generator[None]:
-    """If the block fails, log that and go on; the callers, who get no answer, search by text."""
+    """Log a failure of the block and suppress it. The callers get no answer and search by text."""
     try:
         yield
     except StoreUnavailable:
