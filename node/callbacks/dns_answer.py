@@ -13,16 +13,16 @@ from contextlib import suppress
 import dns.exception
 
 MAX_LABELS = 20
-"""Most labels that a name may have, not counting the root. The longest host names have about ten."""
+"""Maximum number of labels of a name, not counting the root. The longest host names have about ten."""
 
 MAX_LABELS_IN_ALL = 1600
-"""Most labels that all names of an answer may have together: enough for 254 addresses, the most that fit into an
+"""Maximum number of labels of all names of an answer together: enough for 254 addresses, the most that fit into an
 answer, of a name of six labels. They add at most 4 ms to the 8 ms that such an answer takes; without this limit, those
 of a name of 20 long labels added 12 ms."""
 
 MAX_NAMING = 32
-"""Most records that may hold a name in their data: enough for thirteen name servers, the SOA record of their zone, and
-more aliases than dnspython follows (16)."""
+"""Maximum number of records that hold a name in their data: enough for thirteen name servers, the SOA record of their
+zone, and more aliases than dnspython follows (16)."""
 
 _HEADER = 12
 _POINTER = 0xC0
