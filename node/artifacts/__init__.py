@@ -1,1 +1,3 @@
-"""Artifacts, the large payloads: manifests in Redis, bytes in a blob store and never in the relay (SPEC 4.6)."""
+"""Artifacts: large payloads, whose manifests are in Redis and whose bytes are in a blob store, never in Redis (SPEC
+4.6).
+"""
