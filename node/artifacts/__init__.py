@@ -1,3 +1,1 @@
-"""Artifacts: large payloads, whose manifests are in Redis and whose bytes are in a blob store, never in Redis (SPEC
-4.6).
-"""
+"""Artifacts: large payloads, with manifests in Redis and bytes in a blob store, never in Redis (SPEC 4.6)."""

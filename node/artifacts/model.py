@@ -84,9 +84,7 @@ class RegisteredArtifact(Manifest, kw_only=True):
 
 
 class InlineArtifact(msgspec.Struct):
-    """The body of POST /api/v1/artifacts/inline: the bytes of a small artifact, as text or base64, with their
-    description.
-    """
+    """The body of POST /api/v1/artifacts/inline: the bytes, as text or base64, and their description."""
 
     publisher_id: Publisher
     media_type: MediaType

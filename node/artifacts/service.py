@@ -50,8 +50,7 @@ CLEAR_SECONDS = 600.0
 store."""
 
 BUSY_TRIES, BUSY_SECONDS = 20, 0.05
-"""Number of tries to store small bytes while another request with the same key stores them, and seconds between two
-tries."""
+"""Tries to store small bytes while another request with the same key stores them, and seconds between two tries."""
 
 WITHDRAWN = "The operator of the node has removed it."
 
@@ -92,8 +91,7 @@ class Artifacts:
     async def register(
         self, rate: RateLimit, new: NewArtifact, idempotency: IdempotencyKey | None
     ) -> tuple[RegisteredArtifact, bool]:
-        """Keep a checked registration. Returns the artifact, and whether an earlier request with the same key
-        registered it.
+        """Keep a checked registration. Returns the artifact, and whether an earlier request registered it.
 
         The lifetime of the upload URL begins with the first registration. Raises Refused `idempotency.short`, and what
         `_keep` raises.
@@ -122,9 +120,8 @@ class Artifacts:
         return self._manifest(_known(await self._store.wait(artifact_id, query.wait, query.status)))
 
     async def complete(self, artifact_id: str) -> Manifest:
-        """Have the bytes verified, since a client says that they were uploaded.
-
-        Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable.
+        """Have the bytes of an artifact verified. Raises Refused `artifact.unknown`, `artifact.state`,
+        StoreUnavailable.
         """
         ids.require_id(artifact_id, "artifact.unknown")
         stored = _known(await self._store.complete(artifact_id))
@@ -161,8 +158,7 @@ class Artifacts:
     async def store_inline(
         self, rate: RateLimit, new: NewArtifact, content: bytes, idempotency: IdempotencyKey | None
     ) -> tuple[Manifest, bool]:
-        """Register, store and complete an artifact. Returns it, and whether an earlier request with the same key
-        registered it.
+        """Register, store and complete an artifact. Returns its manifest, and whether an earlier request registered it.
 
         A repeated request gets the same answer again, whatever the verdict on the bytes was. Raises Refused
         `artifact.state`, and what `_keep` and `_write` raise.
@@ -260,9 +256,8 @@ class Artifacts:
         return ended
 
     async def sent_by(self, origin: ClientOrigin) -> list[Attributed]:
-        """Return artifacts of clients from this origin that have bytes, or may still get some, for the operator.
-
-        Raises StoreUnavailable.
+        """Return this origin's artifacts that have bytes, or may still get some, for the operator. Raises
+        StoreUnavailable.
         """
         return [
             Attributed("artifact", stored.id, stored.created_at, stored.client, None)

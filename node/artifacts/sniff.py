@@ -16,7 +16,7 @@ HEAD_BYTES = 64 * 1024
 """Bytes from the start that are examined. All signatures lie within the first 512."""
 
 _CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b\x1c\x1d\x1e\x1f"))
-"""Control characters that a text should not have. The separators of records and fields are not among them: RFC 7464
+"""Control characters that a text should not have. Separators of records and fields are not among them, because RFC 7464
 puts one before each JSON text."""
 _CONTROL_SHARE = 0.02
 """Maximum share of such characters in a text. In random bytes, one in ten is such a character."""
@@ -132,14 +132,13 @@ _WRITTEN = (
     *("audio/x-mpegurl", "audio/x-scpls", "audio/x-ms-asx", "video/x-ms-asf", "video/vnd.mpegurl"),
     *("image/x-xbitmap", "image/x-xpixmap"),
 )
-"""Media types of playlists and of images in source code. They are texts, and may begin in other ways than `puremagic`
-knows."""
+"""Media types of playlists and of images in source code: texts that may begin in ways unknown to `puremagic`."""
 
 _CONTAINERS = frozenset(
     f"application/{name}" for name in ("zip", "gzip", "x-bzip2", "x-xz", "zstd", "x-ole-storage", "vnd.sqlite3")
 )
 """Signatures of formats in which documents of many types are kept, compressed or encrypted. If the claimed type is not
-in the tables, such a signature shows nothing. Of few of these documents does `puremagic` know more than the name."""
+in the tables, such a signature shows nothing: `puremagic` knows only few of these documents by more than their name."""
 
 _TEXT = re.compile(
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(json.*|.*json|jsonl|xml|xml-.*|(x-)?(javascript|ecmascript|yaml|toml|sh"
@@ -149,15 +148,14 @@ _NOT_HTML = re.compile(r"image/.*|.*(json.*|csv|tab-separated-values|yaml|toml|c
 _JSON = re.compile(rb"(\xef\xbb\xbf|\x1e)?\s*([\[{\"\d]|-\d|true|false|null|$)")
 _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 _ESCAPED = re.compile(rb"\\[0-7x]")
-"""Matches a signature of `puremagic` whose escapes were never decoded: it has four characters, `\\003`, in place of one
+"""Matches a `puremagic` signature whose escapes were never decoded: it has four characters, `\\003`, instead of one
 byte."""
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:
-    """Return the type that content starting with `head` (up to HEAD_BYTES) plainly has instead of `media_type`, or
-    None.
+    """Return the type that content starting with `head` (up to HEAD_BYTES) plainly has instead of `media_type`.
 
-    `text/plain` stands for any text, `application/octet-stream` for any other bytes.
+    None if there is no such type. `text/plain` stands for any text, `application/octet-stream` for any other bytes.
     """
     essence, _, parameters = media_type.lower().partition(";")
     claimed = essence.strip()
@@ -177,9 +175,7 @@ def plainly_other(head: bytes, media_type: str) -> str | None:
 
 
 def _other_than_rare(head: bytes, claimed: str, found: str | None, *, text: bool) -> str | None:
-    """Return the type of content whose claimed type is not in the tables, if the content certainly is of
-    another type.
-    """
+    """Return the type of content whose claimed type is not in the tables, if it certainly is another type."""
     media = claimed.startswith(_MEDIA)
     if found and media and not found.startswith(_MEDIA):
         return found

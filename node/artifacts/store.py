@@ -36,8 +36,7 @@ VERIFICATION_MS = DAY_MS
 """Milliseconds from completion until an artifact must be verified: longer than an outage of the blob store lasts."""
 
 MANIFEST_KEPT_MS = DAY_MS
-"""Milliseconds for which a manifest is kept after the bytes are gone, so that readers learn what became of the
-artifact."""
+"""Milliseconds for which a manifest outlives the bytes, so that readers learn what became of the artifact."""
 
 NEVER = 2**53
 """A time, in milliseconds since 1970, beyond any at which an artifact ends."""
@@ -49,16 +48,16 @@ ALL = "all"
 """The field of a partition's sums that has the bytes of all clients."""
 
 SITE_RESERVED = 4
-"""How many times the share of one client a site may have reserved of the free space. By default that comes to half of
-it, and the other half stays for all other sites."""
+"""How many times the share of one client a site may have reserved of the remaining space. By default that comes to half
+of it, and the other half stays for all other sites."""
 
 LEAST_RESERVED = 8 * 1024 * 1024
-"""Minimum that an artifact counts for until it is uploaded, in bytes, because its manifest costs memory: up to 3 kB
+"""Minimum, in bytes, that an artifact counts for until it is uploaded, because its manifest costs memory: up to 3 kB
 until a day after it has expired. On an empty node of default size, a site that only registers can keep 1,600 an
 hour."""
 
 ALWAYS_RESERVED = 12 * LEAST_RESERVED
-"""Bytes that any client may have reserved as long as it may hold them, however little space is free; or the largest
+"""Bytes that any client may have reserved as long as it may hold them, however little space remains; or the largest
 size of an artifact, if that is more. This suffices for everything that an address may register in a minute."""
 
 REFUSALS = {
@@ -139,14 +138,15 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """What clients may hold."""
 
     client: int
-    """Bytes that one client address may hold while half of the space is free; the less is free beyond that, the
-    fewer."""
+    """Bytes that one client address may hold while half of the space is free. Beyond that, the limit falls with the
+    free space."""
     number: int
     """Artifacts that one client address may hold; 0 = any number."""
     reserved_percent: int
-    """Percent of the free space that one client address may have reserved by artifacts that are not uploaded yet."""
+    """Percent of the remaining space that one client address may have reserved by artifacts that are not uploaded
+    yet."""
     reserved_always: int
-    """Bytes that one client address may have reserved by such artifacts, however little space is free."""
+    """Bytes that one client address may have reserved by such artifacts, however little space remains."""
     total: int
     """Bytes that the whole node may hold."""
     free: int | None
@@ -182,8 +182,7 @@ class ArtifactStore:
         quotas: ArtifactQuotas,
         fields: Mapping[str, str],
     ) -> tuple[StoredArtifact, bool]:
-        """Keep an artifact of `size` bytes if its client may hold it. Returns it, and whether an earlier request kept
-        it.
+        """Keep an artifact of `size` bytes if its client may hold it. Returns it, and whether it was kept before.
 
         Raises Refused `limit.exceeded`, `store.full`, `artifact.reserved`, `artifact.quota`, `idempotency.conflict`,
         `artifact.unknown` (the earlier one is gone), StoreUnavailable.
@@ -243,9 +242,7 @@ class ArtifactStore:
         return [StoredArtifact.of(each, now, row) for each, (now, row) in zip(artifact_ids, rows, strict=True)]
 
     async def wait(self, artifact_id: str, seconds: float, known: ArtifactStatus | None) -> StoredArtifact | None:
-        """Return what `read` returns, once the status is another than `known`, or after `seconds`. Raises
-        StoreUnavailable.
-        """
+        """Return an artifact once its status is another than `known`, or after `seconds`. Raises StoreUnavailable."""
         is_news = another_status(known, settled=("available",), last=LAST)
         return await wait_for_change(
             self._store.wakeups,
@@ -257,9 +254,7 @@ class ArtifactStore:
         )
 
     async def complete(self, artifact_id: str) -> StoredArtifact | None:
-        """Have an artifact verified, if that is its next step. Returns the artifact afterwards. Raises
-        StoreUnavailable.
-        """
+        """Have an artifact verified, if that is its next step. Returns it as it then is. Raises StoreUnavailable."""
         reply = await self._store.run(
             artifact_complete(
                 artifact=ArtifactKeys.of(artifact_id), events=keys.events_of(artifact_id), life=VERIFICATION_MS
@@ -308,8 +303,7 @@ class ArtifactStore:
         return await self._change(ending, b"ended", "ended")
 
     async def kept(self) -> AsyncIterator[StoredArtifact]:
-        """Yield all artifacts whose bytes are counted, by partition, and within a partition by the time at which they
-        end.
+        """Yield all artifacts whose bytes are counted, by partition, and within one by the time at which they end.
 
         An artifact whose end is postponed in the meantime may come twice. Raises StoreUnavailable.
         """
@@ -332,9 +326,7 @@ class ArtifactStore:
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
 
     async def _change(self, change: Step, happened: bytes, state: str) -> bool:
-        """Run a step. If it changed anything, count that under the new `state` of the artifact. Returns
-        whether it did.
-        """
+        """Run a step. If it changed anything, count that under the artifact's new `state`. Returns whether it did."""
         (kind,) = cast("list[bytes]", await self._store.run(change))
         counters.ARTIFACTS[state] += kind == happened
         return kind == happened

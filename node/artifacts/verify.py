@@ -23,8 +23,7 @@ CONCURRENT_VERIFICATIONS = 4
 """Artifacts that one worker reads at the same time. More would only share the same disk or network."""
 
 SITE_VERIFICATIONS = CONCURRENT_VERIFICATIONS // 2
-"""How many of them may be of one site. A large artifact may take minutes, and those of other sites must not wait for
-it."""
+"""How many of them may be of one site. A large artifact may take minutes, for which other sites must not wait."""
 
 NOTHING_UPLOADED = "Nothing was uploaded when it was completed; upload it, then complete it again."
 

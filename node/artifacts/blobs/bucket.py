@@ -39,8 +39,7 @@ IDLE_SECONDS = 5.0
 SUCCESS = (200, 201, 204)
 
 UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, ssl.SSLError)
-"""What httpcore2 raises if the exchange with the service fails. TLS errors after the handshake pass through it
-unchanged."""
+"""What httpcore2 raises if the exchange with a service fails. TLS errors after the handshake pass through unchanged."""
 
 _OPTIONS = [(style, once) for style in ("path", "virtual") for once in ("yes", "no")]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -80,7 +79,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 def bucket_from_aws(url: str, aws: Mapping[str, str]) -> tuple[Bucket, Credentials]:
-    """Return the bucket that `url` and the AWS_* variables name, and its account. Raises ValueError, which says what is
+    """Return the bucket and the account that `url` and the AWS_* variables name. Raises ValueError, which says what is
     wrong.
     """
     for name in AWS_VARIABLES[:2]:
@@ -129,10 +128,10 @@ class BucketClient:
         seconds: int = REQUEST_SECONDS,
         begins: float | None = None,
     ) -> str:
-        """Return a URL that accepts a request with exactly these headers, for `seconds` from the Unix time `begins` or
-        from now.
+        """Return a URL that accepts a request with exactly these headers.
 
-        It is valid for up to a second longer, because signatures have whole seconds.
+        It is valid for `seconds` from the Unix time `begins`, or from now on, and for up to a second longer, because
+        signatures have whole seconds.
         """
         now = self._clock()  # this machine's clock may be behind that of Redis: no URL begins in the future
         if begins is not None:

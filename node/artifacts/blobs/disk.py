@@ -28,7 +28,7 @@ PREFIX = "/blobs/"
 """Path under which `disk_app` answers. It is followed by a capability."""
 
 GONE_SECONDS = 3600.0
-"""Seconds for which a deleted id stays refused: longer than the life of an upload URL (900 s) plus the longest upload
+"""Seconds for which a deleted id stays refused: more than the life of an upload URL (900 s) plus the longest upload
 (900 s)."""
 
 STARTING_SECONDS = 10.0

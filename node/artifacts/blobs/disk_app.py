@@ -1,9 +1,7 @@
-"""The embedded blob store over HTTP: a small ASGI app of its own, so that bytes never pass through the rest of the
-node.
+"""The embedded blob store over HTTP, in a small ASGI app of its own, so that bytes never pass through the relay.
 
 `PUT /blobs/<capability>` takes an upload, `GET` and `HEAD` serve it; the capability says which of them is allowed.
-Files are handled by `disk` and `upload`. No body is ever in memory as a whole, and every file operation runs in a
-thread.
+`disk` and `upload` handle the files. No body is ever in memory as a whole, and every file operation runs in a thread.
 """
 
 import asyncio
@@ -49,8 +47,8 @@ PIECE_BYTES = 64 * 1024
 
 FILES_AT_ONCE = 4
 FILES_OF_A_SITE = 2
-"""File operations at the same time, of a process and of one site in it. Each takes a thread, of which asyncio has five
-or more. Each piece of a download also takes a moment of the event loop: 64 downloads at full speed made everything else
+"""Simultaneous file operations of a process, and of one site in it. Each takes a thread, of which asyncio has five or
+more. Each piece of a download also takes a moment of the event loop: 64 downloads at full speed made everything else
 wait for 30 ms."""
 
 _METHODS = {UploadGrant: "PUT, OPTIONS", DownloadGrant: "GET, HEAD, OPTIONS"}
@@ -223,8 +221,8 @@ class DiskApp:
     async def _stream(
         self, piece: bytes, file: BinaryIO, start: int, end: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Send the bytes from `start` to `end`, the first of which are in `piece`. If they end early, the reader
-        notices by Content-Length.
+        """Send the bytes from `start` to `end`; `piece` has the first of them. Content-Length tells the reader if they
+        end early.
         """
         # Granian raises nothing on a send to a closed connection, so the disconnect is awaited at the same time.
         left = asyncio.ensure_future(until_disconnected(receive))

@@ -13,8 +13,7 @@ from typing import Protocol
 import msgspec
 
 CHUNK_BYTES = 256 * 1024
-"""Bytes moved at a time: enough that handing them to a thread costs little, few enough that many transfers fit in
-memory."""
+"""Bytes moved at a time: enough that handing them to a thread costs little, few enough for many transfers at once."""
 
 RETRY_AFTER_SECONDS = 5.0
 """Seconds after which another attempt makes sense when a store was unavailable."""
@@ -66,7 +65,7 @@ class BlobStore(Protocol):
 
     async def upload_url(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
         """Return a URL that accepts one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from
-        now on.
+        now.
 
         The same arguments make the same URL.
         """
@@ -79,8 +78,8 @@ class BlobStore(Protocol):
     async def write(self, grant: Grant, content: bytes) -> None:
         """Store bytes that came with a request.
 
-        Raises Refused `blob.uploaded` if there already are bytes under that id, `blob.busy` while another upload stores
-        some.
+        Raises Refused `blob.uploaded` if there are bytes under that id already, `blob.busy` while others are being
+        stored.
         """
         ...
 
@@ -89,8 +88,8 @@ class BlobStore(Protocol):
         ...
 
     def read(self, grant: Grant) -> AsyncIterator[bytes]:
-        """Yield the bytes in chunks. Raises BlobMissing before the first one, BlobUnavailable if there are not as many
-        as granted.
+        """Yield the bytes in chunks. Raises BlobMissing before any, BlobUnavailable unless there are as many as
+        granted.
         """
         ...
 

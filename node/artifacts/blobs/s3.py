@@ -37,7 +37,7 @@ class S3Store:
 
     @classmethod
     def from_aws(cls, blob_url: str, aws: Mapping[str, str]) -> "S3Store":
-        """Return the store that RELAY_BLOB_URL and the AWS_* variables name. Raises ValueError, which says what is
+        """Return the store that RELAY_BLOB_URL and the AWS_* variables name. Raises ValueError, which names what is
         wrong.
         """
         return cls(*bucket_from_aws(blob_url, aws))
@@ -55,8 +55,8 @@ class S3Store:
         answered = {
             "response-content-type": grant.media_type,
             "response-content-disposition": attachment(filename or grant.id),
-            # The service keeps headers that an upload was sent with, such as Content-Encoding. With that one, readers
-            # would decode the verified bytes, to whatever size.
+            # An upload may have been sent with a Content-Encoding, which the service keeps. Without this, readers would
+            # decode the verified bytes, to whatever size.
             "response-content-encoding": "identity",
             "response-cache-control": f"private, max-age={seconds}",
         }
