@@ -131,7 +131,7 @@ class ArtifactsApi:
         return Response(304 if client_has(request.scope["headers"], etag(grant)) else 200, b"", headers)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.6."""
+        """Return the routes (SPEC 4.6)."""
         return routes_of(
             "artifacts",
             ("POST", "/api/v1/artifacts", self.register),

@@ -120,9 +120,7 @@ class Artifacts:
         return self._manifest(_known(await self._store.wait(artifact_id, query.wait, query.status)))
 
     async def complete(self, artifact_id: str) -> Manifest:
-        """Have the bytes of an artifact verified. Raises Refused `artifact.unknown`, `artifact.state`,
-        StoreUnavailable.
-        """
+        """Have an artifact's bytes verified. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
         ids.require_id(artifact_id, "artifact.unknown")
         stored = _known(await self._store.complete(artifact_id))
         if stored.status in {"rejected", "expired"}:
@@ -256,9 +254,7 @@ class Artifacts:
         return ended
 
     async def sent_by(self, origin: ClientOrigin) -> list[Attributed]:
-        """Return this origin's artifacts that have bytes, or may still get some, for the operator. Raises
-        StoreUnavailable.
-        """
+        """Return this origin's artifacts that have or may get bytes, for the operator. Raises StoreUnavailable."""
         return [
             Attributed("artifact", stored.id, stored.created_at, stored.client, None)
             async for stored in self._store.kept()

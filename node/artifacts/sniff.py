@@ -148,8 +148,7 @@ _NOT_HTML = re.compile(r"image/.*|.*(json.*|csv|tab-separated-values|yaml|toml|c
 _JSON = re.compile(rb"(\xef\xbb\xbf|\x1e)?\s*([\[{\"\d]|-\d|true|false|null|$)")
 _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 _ESCAPED = re.compile(rb"\\[0-7x]")
-"""Matches a `puremagic` signature whose escapes were never decoded: it has four characters, `\\003`, instead of one
-byte."""
+"""Matches a `puremagic` signature with undecoded escapes: four characters, `\\003`, in place of one byte."""
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:

@@ -138,13 +138,12 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """What clients may hold."""
 
     client: int
-    """Bytes that one client address may hold while half of the space is free. Beyond that, the limit falls with the
-    free space."""
+    """Bytes that one client address may hold while half of the space is free. With less free space, it may hold
+    fewer."""
     number: int
     """Artifacts that one client address may hold; 0 = any number."""
     reserved_percent: int
-    """Percent of the remaining space that one client address may have reserved by artifacts that are not uploaded
-    yet."""
+    """Percent of the remaining space that one client address may have reserved by artifacts not uploaded yet."""
     reserved_always: int
     """Bytes that one client address may have reserved by such artifacts, however little space remains."""
     total: int

@@ -7,7 +7,7 @@ Rejected         3xx, another 4xx                is retried; dropped   -
                                                  after three 404s
 Retry            5xx, 408, 425, no answer        is retried            counts a failure
   Throttled      429                             is retried            opens for the time asked for
-  Unreachable    no connection                   is retried            - (the address's counts it)
+  Unreachable    no connection                   is retried            - (the address's breaker counts it)
 Later            not called: breaker, rate       waits                 -
 TargetForbidden  not called: the guard refused   is dropped            -
 """
@@ -97,8 +97,7 @@ def judge(status: int, headers: Iterable[tuple[bytes, bytes]], now: float) -> At
 
 
 def retry_after(value: str, now: float) -> float | None:
-    """Return the seconds to wait that a Retry-After received at `now` asks for (RFC 9110 §10.2.3), at most
-    MAX_RETRY_AFTER.
+    """Return the seconds that a Retry-After received at `now` asks to wait (RFC 9110 §10.2.3), up to MAX_RETRY_AFTER.
 
     None if the value cannot be parsed.
     """

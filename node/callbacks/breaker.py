@@ -7,7 +7,7 @@ for each network, because one machine may have any number of names, and for each
 this is in Redis, so that it holds for all workers together.
 """
 
-# The parameters have the names that the scripts' headers give them.
+# Parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
 from functools import lru_cache
@@ -45,8 +45,8 @@ MAX_TURN_MS = 3600_000
 before it."""
 
 NETWORK_BITS = {4: 24, 6: 64}
-"""Length of the prefix, by IP version, of the network against which a call of an address is counted: whoever has one
-address in a network may have more."""
+"""Prefix length, by IP version, of the network that a call of an address counts for: whoever has one address in a
+network may have more."""
 
 
 class ShareKeys(msgspec.Struct, frozen=True):
@@ -106,11 +106,11 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Circuit(msgspec.Struct, frozen=True):
-    """Something with its own breaker: a URL as called on behalf of one site, or an address and port."""
+    """A unit with its own breaker: a URL as called on behalf of one site, or an address and port."""
 
     name: str
     pool: str
-    """What its rate limit is shared by: the host of a URL, or the network of an address."""
+    """What shares one rate limit: the host of a URL, or the network of an address."""
 
     @property
     def partition(self) -> int:
@@ -142,7 +142,7 @@ class Breaker:
         self._client_limit = client_limit
 
     async def allow(self, requester: Requester) -> Admitted | Later:
-        """Count an attempt on behalf of a client, however the attempt ends. Raises StoreUnavailable."""
+        """Count an attempt on behalf of a client, whether or not it will succeed. Raises StoreUnavailable."""
         limit = self._client_limit
         if not limit.count or not self._limit.count:  # an operator who lifts the other limit wants none here
             return Admitted(has_failed=False, refund=None)
@@ -214,7 +214,8 @@ class Breaker:
         await self._store.run(failing)
 
     async def pause(self, circuit: Circuit, seconds: float) -> None:
-        """Open the breaker for `seconds` without counting a failure, because the receiver asked for a pause.
+        """Open the breaker for `seconds`, up to MAX_OPEN_MS, without counting a failure: the receiver asked for a
+        pause.
 
         A breaker that is already open for longer stays so. Raises StoreUnavailable.
         """

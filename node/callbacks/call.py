@@ -27,8 +27,8 @@ NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError
 """What httpcore2 raises for network errors. TLS errors after the handshake pass through it unchanged."""
 
 MAX_TROUBLE = 200
-"""Characters of an error message that are kept. The message quotes a line that is not HTTP as a whole, with up to four
-characters for each byte, so without this limit a stranger would decide how much is stored for each attempt."""
+"""Characters of an error message that are kept. The message quotes any line that is not HTTP in full, with up to four
+characters a byte, so without this limit a stranger would decide how much is stored for each attempt."""
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 

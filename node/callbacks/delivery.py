@@ -64,7 +64,7 @@ class DeliveryRecords:
         self._store = store
 
     async def read(self, partition: int, entity: str, query: DeliveryQuery) -> DeliveryPage:
-        """Return the last callbacks of an entity; if the query says so, wait for a change first. Raises
+        """Return the last callbacks of an entity; with `query.wait`, wait for a change first. Raises
         StoreUnavailable.
         """
         record = keys.callback_record(partition, entity)

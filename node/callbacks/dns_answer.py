@@ -1,10 +1,10 @@
 """Checks an answer of a DNS server before dnspython parses it, because some answers take long to parse.
 
-The owner of a name decides what the answer says. By means of compression pointers, each record can have a name of 120
-labels in two bytes. dnspython takes 0.2 ms to parse such a name, and 3 ms if the name is in the data of a record, since
-it then also makes a name of each suffix. Shorter names take too long as well if hundreds of records have or hold one:
-an answer of 4 KiB with 252 aliases took 64 ms, one whose aliases had targets of 20 labels 0.2 s, and one with RP
-records (mailboxes of responsible persons) 1.8 s.
+The owner of a name decides what the answer says. With compression pointers, each record can have a name of 120 labels
+in two bytes. dnspython takes 0.2 ms to parse such a name, and 3 ms if the name is in the data of a record, since it
+then also makes a name of each suffix. Shorter names take too long as well if hundreds of records have or hold one: an
+answer of 4 KiB with 252 aliases took 64 ms, one whose aliases had targets of 20 labels 0.2 s, and one with RP records
+(mailboxes of responsible persons) 1.8 s.
 """
 
 import struct

@@ -28,12 +28,11 @@ tried: usually one of them works. The look-up and both dials end within the ten 
 (`call.AttemptTimeouts`)."""
 
 BUSY_MS = 2000
-"""Milliseconds until a call is tried again whose host could not be looked up for a reason on this machine, such as no
-free place for the look-up."""
+"""Milliseconds until another try if a host could not be looked up for a reason on this machine, such as no free
+place."""
 
 MAX_READ = 16 * 1024
-"""Bytes of an answer, its headers included, that are read unless the caller asks for more. The head may never be
-longer."""
+"""Bytes of an answer, headers included, that are read unless the caller asks for more. The head may never be longer."""
 
 PIECE_BYTES = 128
 """Minimum that each piece of an answer counts for, in bytes, because a piece that arrives by itself costs 0.1 ms:
@@ -105,7 +104,7 @@ class Guard(AsyncNetworkBackend):
         try:
             raise failure or httpcore2.ConnectError(f"{host} has no address")
         finally:
-            failure = None  # its traceback refers to this frame, and by the callers' frames to the request
+            failure = None  # its traceback refers to this frame, and through its callers' frames to the request
 
     def begin_body(self) -> None:
         """Raise the limit to `most`, now that the head of the answer has come.

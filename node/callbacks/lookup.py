@@ -1,7 +1,7 @@
 """Looks up a name, first in /etc/hosts, then at the DNS servers of /etc/resolv.conf.
 
 dnspython queries the servers. Each of its queries has its own socket, random port and deadline and can be cancelled by
-itself, and answers, which strangers' servers write, are parsed in Python. c-ares (aiodns) needs a quarter of the CPU
+itself, and the answers, which strangers write, are parsed in Python. c-ares (aiodns) needs a quarter of the CPU
 (0.15 instead of 0.56 ms a name), but all its queries share sockets, and none can be cancelled by itself.
 
 As with getaddrinfo, a name in the hosts file is not looked up in the DNS, and addresses to which this machine has no

@@ -1,14 +1,13 @@
-"""The parties whose shares of callbacks are counted: the publisher that gave the URL, and the owner of the receiver's
-domain.
+"""The parties whose shares of callbacks are counted: the publisher of the URL, and the owner of the receiver's domain.
 
-A node without accounts knows a publisher only by its client address. Beside its callback_url, an entity keeps digests
-of that address instead of the address, because a contract is kept for ever and an address need not be. Two digests form
-one name: the first is that of the site, by which shares are counted, the second that of the client within the site.
+A node without accounts knows a publisher only by its client address. An entity keeps digests of that address, not the
+address itself, because a contract is kept for ever and an address need not be. Two digests form one name, kept next to
+the callback_url: the first is that of the site, by which shares are counted, the second that of the client.
 
 A domain belongs to whoever registered it, and its owner can make any number of names below it. `publicsuffixlist`
 contains the public suffix list in its package, so nothing is fetched. The alternatives are worse: tldextract fetches a
 list unless it is told not to and brings four more packages, and taking the last two labels would make `co.uk` one
-owner. Below a suffix of the list's private section (`github.io`), too, each name has its own owner.
+owner. Below a suffix of the list's private section (`github.io`), each name has its own owner, too.
 """
 
 import asyncio
@@ -69,7 +68,5 @@ def public_suffixes() -> PublicSuffixList:
 
 
 async def preload() -> None:
-    """Load the public suffix list in a thread, so that neither the start of a process nor a first callback waits for
-    it.
-    """
+    """Load the public suffix list in a thread, so that neither the start of a process nor a callback waits for it."""
     await asyncio.to_thread(public_suffixes)

@@ -5,7 +5,7 @@ and settles it: it is then over, or due again later. If the worker dies in betwe
 itself (HIDDEN_MS).
 """
 
-# The parameters have the names that the scripts' headers give them.
+# Parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
 import math
@@ -44,7 +44,7 @@ POLL_SECONDS = 5.0
 
 DEAD_LETTERS_KEPT = 1000
 DEAD_LETTERS_OF_A_SITE = 100
-"""Dead letters kept in each partition, approximately; and the most of them that are of one site of publishers."""
+"""Dead letters kept in each partition, approximately, and the maximum of one site of publishers among them."""
 
 RECEIVER = (b"callback_url", b"callback_by")
 """Fields of an entity: the URL of its callbacks, and the publisher that gave it (`node.callbacks.owners`)."""
@@ -149,8 +149,7 @@ class Callback(CallbackMessage, frozen=True, kw_only=True):
     misses: int = 0
     """How many of these attempts were answered with 404."""
     waited: int = 0
-    """Milliseconds for which it was told to wait for a turn or a breaker. Time in which no worker ran does not
-    count."""
+    """Milliseconds that it was told to wait for a turn or a breaker. Time in which no worker ran does not count."""
     ours_until: float = math.inf
     """Loop time from which another worker may have taken the message as well."""
 
@@ -327,7 +326,7 @@ async def pending_count(store: Store) -> int:
 
 
 async def overdue_ms(store: Store) -> int:
-    """Return how many milliseconds the oldest callback that no worker has taken is overdue; 0 if there is none.
+    """Return by how many milliseconds the oldest callback that no worker has taken is overdue; 0 if there is none.
 
     Raises StoreUnavailable.
     """

@@ -51,9 +51,7 @@ class Resolver(Protocol):
     """Finds all addresses of a name, at least one, in the order in which to try them."""
 
     async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
-        """`client`: on whose behalf the name is looked up. Ends soon enough for a call to follow. Raises
-        NotResolved.
-        """
+        """`client`: on whose behalf. Ends soon enough for a call to follow. Raises NotResolved."""
         ...
 
 
@@ -121,9 +119,7 @@ class SystemResolver:
             raise NotLookedUp(f"{host} had to wait too long for others") from error
 
     async def _look_up(self, host: str, places: AsyncExitStack) -> LookupResult | NotResolved:
-        """Return the result, for all who wait. The places are held until the look-up has ended, even if
-        nobody waits.
-        """
+        """Return the result, for all who wait. The places are held until the look-up ends, even if nobody waits."""
         async with places:
             try:
                 found = await self._lookup(host)

@@ -51,7 +51,7 @@ PUT_OFF = "waits for its turn: earlier callbacks to this receiver failed, or its
 """The error that the owner sees for a callback that could not be attempted yet, unless an earlier attempt failed."""
 
 MAX_UNDER_WAY = 2000
-"""Maximum number of callbacks that this process has taken and not yet settled. Most of them wait for Redis or for a
+"""Maximum number of callbacks that this process has taken and not settled. Most of them wait for Redis or for a
 place."""
 
 MAX_WAIT_MS = 48 * 3600_000
@@ -80,8 +80,7 @@ class Callbacks:
         self._others = others
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Enqueue the messages for events of one partition. If the events are handled again, a message may be sent
-        twice.
+        """Enqueue the messages for events of one partition. Handling the same events again may send a message twice.
 
         Raises StoreUnavailable.
         """
@@ -215,8 +214,8 @@ class Deliverer:
                 await self._retry(callback, result, prepared.publisher)
 
     async def _postpone(self, callback: Callback, wait_ms: int, publisher: str) -> None:
-        """Postpone the callback by `wait_ms` and a random delay, or give it up if it has waited, or would wait, too
-        long.
+        """Postpone the callback by `wait_ms` and a random delay; give it up if it has waited, or would
+        wait, too long.
         """
         if wait_ms > MAX_TURN_MS:
             await self._end(callback, "dead", 0, "too many callbacks wait before it", publisher)

@@ -4,7 +4,7 @@ A key exchange over a finite field is computed in the event loop, in a group tha
 bits took 0.12 s in TLS 1.3, before any certificate was seen, and a group of the server's own 0.9 s in TLS 1.2. So only
 elliptic curves are offered. For TLS 1.3, `ssl` cannot list the groups to offer, only name a single one. That one is
 P-256, which every implementation has (RFC 8446 §9.1). A server that is configured only for other curves refuses the
-handshake; it is then asked again with TLS 1.2, for which only ciphers that use elliptic curves are offered.
+handshake. The node then tries TLS 1.2, for which it offers only ciphers that use elliptic curves.
 """
 
 import ssl

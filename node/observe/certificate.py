@@ -30,13 +30,10 @@ class Certificate:
     def __init__(self, public_url: str) -> None:
         self._url = urlsplit(public_url)
         self._ends: float | None = None
-        """When the certificate expires, in seconds since 1970; 0 if clients do not trust it; None if nothing is
-        known."""
+        """When the certificate expires, in seconds since 1970; 0 if clients do not trust it; None if unknown."""
 
     def figures(self) -> list[Reading]:
-        """Return a metric with the seconds for which clients still trust the certificate; nothing if that
-        is not known.
-        """
+        """Return the seconds for which clients still trust the certificate, as a metric; nothing if unknown."""
         if self._ends is None:
             return []
         return [Reading("relay_certificate_seconds", (), max(0.0, self._ends - time.time()))]

@@ -22,8 +22,7 @@ class GroupLag(msgspec.Struct):
     oldest_seconds: float = 0.0
     """Age of the oldest event that is unread or unacknowledged."""
     consumers: int = 0
-    """Workers that are alive; each reads for every group. Redis' own list is not used, because it keeps dead
-    workers."""
+    """Workers that are alive; each reads for every group. Redis' own list is not used, as it keeps dead ones."""
 
 
 async def lags(store: Store) -> list[GroupLag]:

@@ -44,9 +44,7 @@ def reserve_of(settings: Settings, disk: DiskSpace) -> tuple[int, str]:
 
 
 def redis_directory(settings: Settings) -> Path | None:
-    """Return the directory of the embedded Redis; None if its log is not on this machine, or not accessible to this
-    user.
-    """
+    """Return the directory of the embedded Redis; None if its log is not on this machine, or not this user's."""
     directory = settings.data_dir / "redis"
     is_embedded = not settings.redis_url or settings.redis_url.startswith("unix://")
     return directory if is_embedded and os.access(directory / "appendonlydir", os.F_OK) else None

@@ -109,7 +109,7 @@ class HealthApi:
         return Health(status, VERSION, self._settings.node_id, memory, disk, live)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.8."""
+        """Return the routes (SPEC 4.8)."""
         return routes_of(
             "utility",
             ("GET", "/health", self.get_health),

@@ -1,5 +1,4 @@
-"""How a process of the node logs: one JSON object a line on stderr, for the node's messages and those of libraries
-alike.
+"""How a process of the node logs: one JSON object per line on stderr, from the node and from libraries alike.
 
 A line says what happened to which id, never what somebody wrote: no payload, title, body or token is a field of a line.
 Tracebacks come without the values of variables and without what an exception quotes, and long text is cut. Lines that
@@ -50,7 +49,7 @@ CONTEXT: list[Processor] = [
     TimeStamper(fmt="iso", utc=True),
 ]
 
-# The level is the standard library's, not that of a structlog wrapper: a logger keeps the wrapper of its first use.
+# The level is set in the standard library, not by a structlog wrapper: a logger keeps the wrapper of its first use.
 PROCESSORS: list[Processor] = [structlog.stdlib.filter_by_level, *CONTEXT, ProcessorFormatter.wrap_for_formatter]
 """One list for all configurations, because a logger keeps the list of its first use."""
 
@@ -77,8 +76,7 @@ def configure(level: str, role: str = "") -> None:
 
 
 def standard_library(level: str) -> dict[str, Any]:
-    """Return the `logging` configuration that `configure` applies. Granian needs it, because it applies it again
-    itself.
+    """Return the `logging` configuration that `configure` applies, for Granian, which applies it again itself.
 
     Other libraries log only from warning up: at info, HTTP clients log the addresses that they call, and Granian logs a
     line for each client that goes away during its answer.

@@ -28,10 +28,10 @@ LOOK_SECONDS = 2.0
 """Interval between two looks at the memory, in seconds."""
 
 LOOKS_PER_COUNT = 5
-"""Looks at the memory for each count of the totals."""
+"""Number of looks at the memory for each count of the totals."""
 
 HYSTERESIS = 0.05
-"""How far a value must be back from its threshold before an alarm ends, as a share of the memory or of the disk
+"""How far a value must be back from its threshold before an alarm ends: a share of the memory, or of the disk
 reserve."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
@@ -39,8 +39,8 @@ STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
 RELAY_DISK_RESERVE to a full disk."""
 
 MIN_CLIENT_BYTES = 4 * 1024 * 1024
-"""Minimum, in bytes, that the node keeps for one client in a day, however little is free: a few bodies of the largest
-size."""
+"""Minimum that the node keeps for one client in a day, in bytes, however little is free: a few of the largest
+bodies."""
 
 
 class RedisMemory(msgspec.Struct, frozen=True):
@@ -65,9 +65,7 @@ async def redis_memory(store: Store, limit: int = 0) -> list[RedisMemory]:
 
 
 def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
-    """Return the memory in a reply to INFO. `limit` applies to a server without maxmemory, or one that does not report
-    it.
-    """
+    """Return the memory in a reply to INFO. `limit` applies if the server has no maxmemory, or does not report it."""
     facts = facts_of(info)
     allocated = int(facts["used_memory"])
     used = max(0, allocated - int(facts.get("mem_not_counted_for_evict", 0)))
@@ -140,14 +138,14 @@ class MemoryAlarm:
             write("capacity", memory_percent=round(self._share * 100, 1), refused=sorted(refused.items()))
 
     def _short_of_memory(self) -> Iterator[tuple[str, Alarm]]:
-        """Yield the stages that have begun, with their codes. Each ends only some way below where it begins."""
+        """Yield the stages that have begun, with their codes. A stage ends only some way below where it begins."""
         for stage, part in STAGES.items():
             alarm, begun = self._alarm + (1 - self._alarm) * part, ("memory.low", stage)
             if self._alarm and self._share >= (alarm - HYSTERESIS if begun in self._begun else alarm):
                 yield begun
 
     def _short_of_disk(self) -> Iterator[tuple[str, Alarm]]:
-        """Yield the stages that have begun, with their codes. Each ends only some way above where it begins."""
+        """Yield the stages that have begun, with their codes. A stage ends only some way above where it begins."""
         reserve = self._settings.disk_reserve
         if self._disk is None or not reserve:
             return
@@ -158,8 +156,8 @@ class MemoryAlarm:
                 yield begun
 
     def _room_of(self, disk: Path) -> int:
-        """Return the bytes that the embedded Redis may still write: 0 if its log is gone, since all writes are lost
-        then.
+        """Return the bytes that the embedded Redis may still write; 0 if its log is gone, as all writes are
+        lost then.
         """
         is_gone = redis_directory(self._settings) is None
         if self._logs and is_gone and not self._is_log_gone:

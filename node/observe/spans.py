@@ -48,7 +48,7 @@ EXPORT_TIMEOUT = 2.0
 """Longest time that the collector may take for a batch, in seconds: a stopping node must end in time."""
 
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
-"""Methods by which spans are named. Any other method is a word from the client, of up to 32 kB."""
+"""Methods by which spans are named. Any other method is chosen by the client, and may be 32 kB long."""
 OTHER = "_OTHER"
 """The name of any other method in OpenTelemetry's semantic conventions."""
 
@@ -56,9 +56,7 @@ CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
 
 class Unquoted(TypedDict):
-    """Arguments that keep the text of exceptions out of a span, because it may quote what a client or a
-    receiver wrote.
-    """
+    """Arguments that keep the text of exceptions out of a span: it may quote what a client or a receiver wrote."""
 
     record_exception: bool
     set_status_on_exception: bool
@@ -99,9 +97,7 @@ class Tracing:
         self.tracer = self._provider.get_tracer("relay-node", VERSION)
 
     def app(self, app: ASGIApp) -> ASGIApp:
-        """Return the application with a span for each request. The trace of a caller is continued (W3C
-        Trace Context).
-        """
+        """Return the application with a span for each request, which continues a caller's trace (W3C Trace Context)."""
 
         async def traced(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -148,9 +144,7 @@ class Tracing:
 
 
 class TracedStore:
-    """A store whose calls are spans. Calls outside any span make none, because workers poll hundreds of
-    times a second.
-    """
+    """A store whose calls are spans. Calls outside any span make none: workers poll hundreds of times a second."""
 
     def __init__(self, store: Store, tracer: Tracer) -> None:
         self._store = store

@@ -79,7 +79,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 def bucket_from_aws(url: str, aws: Mapping[str, str]) -> tuple[Bucket, Credentials]:
-    """Return the bucket and the account that `url` and the AWS_* variables name. Raises ValueError, which says what is
+    """Return the bucket and account that `url` and the AWS_* variables name. Raises ValueError, which says what is
     wrong.
     """
     for name in AWS_VARIABLES[:2]:

@@ -19,8 +19,8 @@ from node.common.refusal import Refused
 
 _PURPOSE = b"relay-node blob capability v1"
 _MAX_LENGTH = 4096
-"""Maximum length of a capability, in characters. The longest real one (about 1,900) has a file name of 255 four-byte
-letters."""
+"""Maximum length of a capability. The longest real one, with a file name of 255 four-byte letters, has about 1,900
+characters."""
 
 
 class UploadGrant(msgspec.Struct, frozen=True, array_like=True, tag="upload"):

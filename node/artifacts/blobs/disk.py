@@ -28,8 +28,8 @@ PREFIX = "/blobs/"
 """Path under which `disk_app` answers. It is followed by a capability."""
 
 GONE_SECONDS = 3600.0
-"""Seconds for which a deleted id stays refused: more than the life of an upload URL (900 s) plus the longest upload
-(900 s)."""
+"""Seconds for which a deleted id stays refused: longer than an upload URL lives (900 s) plus the longest upload (900
+s)."""
 
 STARTING_SECONDS = 10.0
 """Seconds without a write after which an upload that is not locked has no writer any more."""

@@ -221,7 +221,7 @@ class DiskApp:
     async def _stream(
         self, piece: bytes, file: BinaryIO, start: int, end: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Send the bytes from `start` to `end`; `piece` has the first of them. Content-Length tells the reader if they
+        """Send the bytes from `start` to `end`; `piece` has the first of them. Content-Length shows if they
         end early.
         """
         # Granian raises nothing on a send to a closed connection, so the disconnect is awaited at the same time.

@@ -64,8 +64,7 @@ class BlobStore(Protocol):
         ...
 
     async def upload_url(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
-        """Return a URL that accepts one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from
-        now.
+        """Return a URL for one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from now.
 
         The same arguments make the same URL.
         """
@@ -78,8 +77,7 @@ class BlobStore(Protocol):
     async def write(self, grant: Grant, content: bytes) -> None:
         """Store bytes that came with a request.
 
-        Raises Refused `blob.uploaded` if there are bytes under that id already, `blob.busy` while others are being
-        stored.
+        Raises Refused `blob.uploaded` if there are bytes under that id, `blob.busy` while others are being stored.
         """
         ...
 
@@ -88,9 +86,7 @@ class BlobStore(Protocol):
         ...
 
     def read(self, grant: Grant) -> AsyncIterator[bytes]:
-        """Yield the bytes in chunks. Raises BlobMissing before any, BlobUnavailable unless there are as many as
-        granted.
-        """
+        """Yield the bytes in chunks. Raises BlobMissing before any, BlobUnavailable unless as many come as granted."""
         ...
 
     async def delete(self, artifact_id: str) -> None:

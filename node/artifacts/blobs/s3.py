@@ -37,8 +37,8 @@ class S3Store:
 
     @classmethod
     def from_aws(cls, blob_url: str, aws: Mapping[str, str]) -> "S3Store":
-        """Return the store that RELAY_BLOB_URL and the AWS_* variables name. Raises ValueError, which names what is
-        wrong.
+        """Return the store that RELAY_BLOB_URL and AWS_* variables name. Raises ValueError, which says what
+        is wrong.
         """
         return cls(*bucket_from_aws(blob_url, aws))
 

@@ -30,9 +30,7 @@ Figures = Callable[[], Awaitable[Sequence[Reading]]]
 
 
 def disk_figures(settings: Settings) -> list[Reading]:
-    """Return figures of this machine's disks. They are shown even while Redis is away: a full disk may be why. Raises
-    OSError.
-    """
+    """Return figures of this machine's disks, even while Redis is away: a full disk may be why. Raises OSError."""
     return [
         reading
         for disk in disks(settings)
@@ -45,14 +43,12 @@ def disk_figures(settings: Settings) -> list[Reading]:
 
 
 class Gauges:
-    """Reads all figures. Those for which Redis refuses a command, for lack of a permission, are left out, and logged
-    once.
-    """
+    """Reads all figures. Those whose command Redis refuses for lack of a permission are left out, and logged once."""
 
     def __init__(
         self, settings: Settings, store: Store, features: Sequence[Figures] = (), searched: Store | None = None
     ) -> None:
-        """`features` read figures that only the stores of features know. `searched`: the Redis of the index, if it is
+        """`features` read figures that only the features' stores know. `searched`: the Redis of the index if it is
         another one.
         """
         self._settings = settings

@@ -26,13 +26,12 @@ from node.web.route import Route
 log = structlog.get_logger()
 
 WRITE_SECONDS = 1.0
-"""Interval between writes; a process that is killed loses what it has counted since the last one."""
+"""Interval between writes, in seconds. A process that is killed loses what it has counted since the last one."""
 
 Readings = Callable[[], Iterable[Reading]]
 
 OUTCOMES = ("delivered", "retry", "dropped", "dead")
-"""How an attempt at a callback ends. Each is shown as 0 from the start, so that Prometheus sees an increase at the
-first one."""
+"""How an attempt at a callback ends. Each is shown as 0 from the start, so that the first one is an increase."""
 
 CHECK_OUTCOMES = (
     *("listed", "stays", "rejected", "stale"),
@@ -153,7 +152,7 @@ def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Readin
 
 def _answers(method: str, route: str, counts: AnswerCounts) -> Iterator[Reading]:
     for digit, count in enumerate(counts.classes):
-        if count or (digit == 5 and any(counts.classes)):  # 0 is shown for the alert on 5xx, as for ALERTED
+        if count or (digit == 5 and any(counts.classes)):  # shown as 0 for the alert on 5xx, as with ALERTED
             yield Reading("relay_requests_total", (method, route, f"{digit}xx"), count)
     if method in ACKNOWLEDGING and any(counts.buckets):
         yield Reading("relay_ack_seconds", (method, route), counts.seconds, list(counts.buckets))

@@ -94,7 +94,7 @@ def folder_of(given: str) -> Generator[Path]:
 
 def _remove_left(folder: Path) -> None:
     """Remove the folder of a killed instance: one of this user that is not new and that no process has locked."""
-    with suppress(OSError):  # locked, another user's, or gone meanwhile
+    with suppress(OSError):  # locked, another user's, or gone by now
         about = folder.stat()
         if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW_SECONDS:
             with locked(folder):
@@ -109,9 +109,7 @@ def drain(given: str) -> None:
 
 
 def new_path(folder: Path, role: str, pid: int) -> Path:
-    """Return the file for a process that starts now. Its name has the time, since a later process may get
-    the same pid.
-    """
+    """Return the file for a process that starts now. Its name has the time: a later process may get the same pid."""
     return folder / f"{role}-{pid}-{time.time_ns()}.counts"
 
 
@@ -176,9 +174,7 @@ def _load(path: Path) -> Snapshot | None:
 
 
 def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge", "histogram")) -> list[Reading]:
-    """Return one reading for each metric and its labels: counters and histograms of all processes, gauges
-    of live ones.
-    """
+    """Return one reading for each metric and its labels: counters of all processes, gauges of those that are alive."""
     sums: dict[tuple[str, tuple[str, ...]], Reading] = {}
     for snapshot in snapshots:
         kinds = set(only) if snapshot.is_alive else set(only) - {"gauge"}
