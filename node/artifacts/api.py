@@ -23,8 +23,8 @@ KEEPING = ("idempotency.conflict", "store.full", "artifact.reserved", "artifact.
 
 COMPLETION_COST = 256 * 1024
 """Cost of a completion, in bytes of an answer. If nothing was uploaded, a completion can be repeated without end, and
-each one has a worker look for the bytes: 3 ms of worker and Redis, and a request to a bucket. By default one client has
-16 a second in the long run."""
+each one has a worker look for the bytes: 3 ms of worker and Redis time, and a request to a bucket. By default one
+client has 16 a second in the long run."""
 
 
 class ArtifactsApi:

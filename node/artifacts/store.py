@@ -48,8 +48,8 @@ ALL = "all"
 """The field of a partition's sums that has the bytes of all clients."""
 
 SITE_RESERVED = 4
-"""How many times the share of one client a site may have reserved of the remaining space. By default that comes to half
-of it, and the other half stays for all other sites."""
+"""Share of the remaining space that a site may have reserved, as a multiple of one client's share. By default that
+comes to half of the space, and the other half stays for all other sites."""
 
 LEAST_RESERVED = 8 * 1024 * 1024
 """Minimum, in bytes, that an artifact counts for until it is uploaded, because its manifest costs memory: up to 3 kB

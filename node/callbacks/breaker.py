@@ -34,8 +34,8 @@ FIRST_OPEN_MS = 60_000
 MAX_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
-"""Milliseconds for which one call probes after the breaker was open. No other call is made during that time, which is
-longer than the longest attempt."""
+"""Milliseconds that a single probing call gets after the breaker was open. No other call is made during that time,
+which is longer than the longest attempt."""
 
 MEMORY_MS = 6 * 3600_000
 """Milliseconds for which consecutive failures are remembered."""
@@ -142,7 +142,9 @@ class Breaker:
         self._client_limit = client_limit
 
     async def allow(self, requester: Requester) -> Admitted | Later:
-        """Count an attempt on behalf of a client, whether or not it will succeed. Raises StoreUnavailable."""
+        """Count an attempt on behalf of a client, whether it succeeds or not; Later if it has to wait. Raises
+        StoreUnavailable.
+        """
         limit = self._client_limit
         if not limit.count or not self._limit.count:  # an operator who lifts the other limit wants none here
             return Admitted(has_failed=False, refund=None)
@@ -162,7 +164,7 @@ class Breaker:
         return await self._counted(allowing, share, requester)
 
     async def admit(self, circuit: Circuit, requester: Requester) -> Admitted | Later:
-        """Count a call of a URL or an address. Raises StoreUnavailable."""
+        """Count a call of a URL or an address; Later if it has to wait. Raises StoreUnavailable."""
         partition, name = circuit.partition, f"{circuit.pool}:{requester.site}"
         share = ShareKeys(
             all=keys.rate(partition, "callback", circuit.pool),

@@ -58,7 +58,7 @@ class DeliveryPage(msgspec.Struct):
 
 
 class DeliveryRecords:
-    """Reads the records that the scripts keep."""
+    """Reads the delivery records that the scripts keep."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

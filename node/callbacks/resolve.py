@@ -1,8 +1,8 @@
 """Resolves names to addresses: look-ups that take turns, and the check of a URL's name when a client gives the URL.
 
 A look-up takes no thread, but one that nobody answers holds a place for two seconds. Places are given in turn to
-registrable domains and to clients, so that the slow names of one of them only delay each other. `guard.py` decides what
-an address means for a connection: by the time of the call, the answer may be another one.
+registrable domains and to the sites of publishers, so that the slow names of one of them only delay each other.
+`guard.py` decides what an address means for a connection: by the time of the call, the answer may be another one.
 """
 
 import asyncio
@@ -29,10 +29,11 @@ PLACES = 64
 
 PLACES_EACH_DOMAIN = 8
 PLACES_EACH_CLIENT = 4
-"""Fewer than PLACES_EACH_DOMAIN, so that one client does not take all places of a domain that others name, too."""
+"""For the clients of one site together. Fewer than PLACES_EACH_DOMAIN, so that one site does not take all places of a
+domain that others name, too."""
 
 WAITING_EACH = 64
-"""Look-ups of one client, or below one domain, that may wait for a place. More would not get one in time."""
+"""Look-ups of one site, or below one domain, that may wait for a place. More would not get one in time."""
 
 MAX_KEEP_SECONDS = 30.0
 """Longest time for which an answer is kept, in seconds; its own TTL applies if that is shorter. So a burst of callbacks
@@ -51,7 +52,7 @@ class Resolver(Protocol):
     """Finds all addresses of a name, at least one, in the order in which to try them."""
 
     async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
-        """`client`: on whose behalf. Ends soon enough for a call to follow. Raises NotResolved."""
+        """`client`: the site on whose behalf. Ends soon enough for a call to follow. Raises NotResolved."""
         ...
 
 

@@ -63,7 +63,7 @@ SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 (`queue.HIDDEN_MS`)."""
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[CallbackMessage]]]
-"""Returns the messages that a feature has for an event. Each is sent at once."""
+"""Returns the messages that a feature has for an event. Each is due at once."""
 
 
 class Overdue(Exception):

@@ -1,4 +1,4 @@
-"""What a callback says, and on whose behalf it is sent. Both are found out anew for each attempt.
+"""What a callback says, and on whose behalf it is sent. Both are determined anew for each attempt.
 
 Most callbacks say what happened to an entity, and go to the URL that the entity keeps. A feature whose callbacks say
 more has its own source. The composition root hands these sources over, by type of callback.
@@ -12,7 +12,7 @@ from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 
 ENTITY_PAUSE_MS = 5000
-"""Least time between two messages about one thread, session or inbox, in milliseconds. Events in the meantime are
+"""Minimum time between two messages about one thread, session or inbox, in milliseconds. Events in the meantime are
 merged into one message."""
 
 
@@ -30,7 +30,7 @@ class CallbackSource(Protocol):
     """Prepares callbacks of some types."""
 
     pause_ms: int
-    """Least time between two messages of one name, in milliseconds."""
+    """Minimum time between two messages of one name, in milliseconds."""
 
     async def prepare(self, callback: Callback, host: str) -> PreparedCallback | None:
         """Return what to send to `host`; None if the callback's subject is gone, or no longer names this receiver.

@@ -39,7 +39,7 @@ class Certificate:
         return [Reading("relay_certificate_seconds", (), max(0.0, self._ends - time.time()))]
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Look until `stop` is set."""
+        """Look at the certificate every LOOK_SECONDS, until `stop` is set."""
         while self._url.scheme == "https" and not stop.is_set():
             await self.look()
             await sleep_unless_stopped(stop, LOOK_SECONDS)

@@ -1,8 +1,8 @@
 """How full Redis is, and what a node refuses because of that (docs/operations.md, "When memory runs short").
 
 Each process looks for itself, with one INFO to each primary every other second. In a cluster the fullest primary
-counts, since new data may be stored there. An alarm ends only some way below where it begins, so that a node near that
-point does not alternate between refusing and accepting.
+counts, since new data may be stored there. An alarm ends somewhat below the level at which it begins, so that a node
+near that level does not alternate between refusing and accepting.
 """
 
 import asyncio
@@ -138,14 +138,18 @@ class MemoryAlarm:
             write("capacity", memory_percent=round(self._share * 100, 1), refused=sorted(refused.items()))
 
     def _short_of_memory(self) -> Iterator[tuple[str, Alarm]]:
-        """Yield the stages that have begun, with their codes. A stage ends only some way below where it begins."""
+        """Yield the stages that have begun, with their codes. A stage ends somewhat below the level at
+        which it begins.
+        """
         for stage, part in STAGES.items():
             alarm, begun = self._alarm + (1 - self._alarm) * part, ("memory.low", stage)
             if self._alarm and self._share >= (alarm - HYSTERESIS if begun in self._begun else alarm):
                 yield begun
 
     def _short_of_disk(self) -> Iterator[tuple[str, Alarm]]:
-        """Yield the stages that have begun, with their codes. A stage ends only some way above where it begins."""
+        """Yield the stages that have begun, with their codes. A stage ends somewhat above the level at
+        which it begins.
+        """
         reserve = self._settings.disk_reserve
         if self._disk is None or not reserve:
             return

@@ -5,8 +5,8 @@
                                                /<id>.gone     deleted; the id takes no second upload
 
 A file gets its final name only once it is complete and on the disk, so everything that can be read was verified. The
-kernel holds the lock on `.part`, which thus ends with a killed writer. HTTP is in `disk_app`, states and quotas are in
-`node.artifacts.service`. A function whose docstring says "Blocks" must be called in a thread.
+kernel holds the lock on `.part`, and drops it when the writer is killed. HTTP is in `disk_app`; states and quotas are
+in `node.artifacts.service`. A function whose docstring says "Blocks" must be called in a thread.
 """
 
 import asyncio
