@@ -1,1 +1,1 @@
-"""Artifacts, the large payloads: manifests in Redis, bytes in a blob store and never in the relay (SPEC 4.6)."""
+"""Artifacts: large payloads, with manifests in Redis and bytes in a blob store, never in Redis (SPEC 4.6)."""

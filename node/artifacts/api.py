@@ -1,4 +1,4 @@
-"""/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
+"""/api/v1/artifacts (SPEC 4.6). Except for small artifacts in JSON, bytes go directly to and from the blob store."""
 
 from node.artifacts.blobs.headers import content_headers, digest_base64, etag
 from node.artifacts.model import (
@@ -22,9 +22,9 @@ from node.web.route import Operation, RequiredHeader, Route, routes_of
 KEEPING = ("idempotency.conflict", "store.full", "artifact.reserved", "artifact.quota", "blob.unavailable")
 
 COMPLETION_COST = 256 * 1024
-"""What a completion counts as, in bytes of an answer. Where nothing was uploaded, it can be repeated without end, and
-has a worker look for the bytes each time: 3 ms of worker and Redis, and a request to a bucket. By default one client
-has 16 a second in the long run."""
+"""Cost of a completion, in bytes of an answer. If nothing was uploaded, a completion can be repeated without end, and
+each one has a worker look for the bytes: 3 ms of worker and Redis time, and a request to a bucket. By default one
+client has 16 a second in the long run."""
 
 
 class ArtifactsApi:
@@ -88,7 +88,7 @@ class ArtifactsApi:
         errors=("artifact.unknown", "artifact.state", "artifact.large", "blob.unavailable"),
     )
     async def read_inline(self, request: Request) -> Response:
-        """Bytes of up to 256 KiB, as text where they are."""
+        """Return bytes of up to 256 KiB, as text if they are text."""
         return json_response(await self._artifacts.read_inline(request.params["id"]), headers=NO_STORE)
 
     @Operation(
@@ -110,7 +110,7 @@ class ArtifactsApi:
         errors=("artifact.unknown",),
     )
     async def get_manifest(self, request: Request) -> Response:
-        """The manifest, without the upload URL."""
+        """Return the manifest, without the upload URL."""
         query = read_query(request, ArtifactQuery)
         manifest = await request.while_waiting(query.wait, self._artifacts.get(request.params["id"], query))
         return json_response(manifest, headers=NO_STORE)
@@ -122,7 +122,7 @@ class ArtifactsApi:
         errors=("artifact.unknown", "artifact.state"),
     )
     async def get_content(self, request: Request) -> Response:
-        """Redirect to the bytes. HEAD is answered here: the URL that a blob store signs for GET refuses it."""
+        """Redirect to the bytes. HEAD is answered here, because a URL that a blob store signs for GET refuses HEAD."""
         download = await self._artifacts.content(request.params["id"])
         if not request.is_head:
             return Response(307, b"", ((b"location", download.url.encode("ascii")), *NO_STORE))
@@ -131,7 +131,7 @@ class ArtifactsApi:
         return Response(304 if client_has(request.scope["headers"], etag(grant)) else 200, b"", headers)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.6."""
+        """Return the routes (SPEC 4.6)."""
         return routes_of(
             "artifacts",
             ("POST", "/api/v1/artifacts", self.register),

@@ -1,4 +1,4 @@
-"""What artifacts take and show over HTTP (SPEC 2.6, 4.6; DESIGN 8)."""
+"""Requests and answers about artifacts (SPEC 2.6, 4.6; DESIGN 8)."""
 
 from typing import Annotated, Literal
 
@@ -7,17 +7,17 @@ from msgspec import Meta
 
 ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
 LAST: tuple[ArtifactStatus, ...] = ("rejected", "expired")
-"""Statuses that no other follows."""
+"""Final statuses."""
 
 NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255
 FILENAME_LENGTH = 255
 
 INLINE_BYTES = 256 * 1024
-"""Bytes of an artifact that may come and go in JSON, through the node."""
+"""Maximum size, in bytes, of an artifact that is stored or read in JSON, through the node."""
 
 EXAMPLE_TEXT = "id,name\n1,Ada\n2,Grace\n"
-"""The bytes that llms-full.txt uploads."""
+"""The bytes that the example in llms-full.txt uploads."""
 EXAMPLE_DIGEST = "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619"
 
 Publisher = Annotated[
@@ -50,12 +50,12 @@ class NewArtifact(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """An artifact as everybody sees it; receivers verify digest_sha256 before they use the bytes."""
+    """An artifact as everybody sees it. Receivers verify digest_sha256 before they use the bytes."""
 
     id: str
     status: Annotated[ArtifactStatus, Meta(examples=["registered"])]
     reason: Annotated[str | None, Meta(examples=[None])]
-    """Why it is rejected or expired, or why it is registered again after it was completed."""
+    """Why the artifact is rejected or expired, or why it is registered again after it was completed."""
     publisher_id: Annotated[str, Meta(examples=["report-desk"])]
     media_type: Annotated[str, Meta(examples=["text/csv"])]
     byte_size: Annotated[int, Meta(examples=[len(EXAMPLE_TEXT)])]
@@ -64,27 +64,27 @@ class Manifest(msgspec.Struct, kw_only=True):
     filename: Annotated[str | None, Meta(examples=[None])]
     created_at: str
     completed_at: str | None
-    """When its publisher said that it was uploaded."""
+    """When a client said that the bytes were uploaded."""
     available_at: str | None
     expires_at: str | None
-    """When it stops being what it is: the end of the time to complete it, or of the time it is kept."""
+    """When its status ends by itself: the end of the time to complete it, to verify it, or to keep it."""
     url: str
     content_url: str
     """Leads to the bytes while the artifact is available."""
 
 
 class RegisteredArtifact(Manifest, kw_only=True):
-    """A new artifact; the only time its upload_url is shown."""
+    """A new artifact. No other answer shows its upload_url."""
 
     upload_url: str | None
-    """Takes one PUT of exactly these bytes; null when a repeated request comes too late for it."""
+    """Takes one PUT of exactly these bytes; null if a repeated request comes too late for it."""
     upload_headers: Annotated[dict[str, str], Meta(examples=[{"Content-Type": "text/csv"}])]
-    """What the PUT has to carry besides Content-Length."""
+    """Headers that the PUT must have besides Content-Length."""
     upload_expires_at: str
 
 
 class InlineArtifact(msgspec.Struct):
-    """The body of POST /api/v1/artifacts/inline: small bytes with what they are; text or base64."""
+    """The body of POST /api/v1/artifacts/inline: the bytes, as text or base64, and their description."""
 
     publisher_id: Publisher
     media_type: MediaType
@@ -94,7 +94,7 @@ class InlineArtifact(msgspec.Struct):
 
 
 class InlineContent(msgspec.Struct, kw_only=True):
-    """The bytes of a small artifact: as text where they are, otherwise in base64."""
+    """The bytes of a small artifact: as text if they are text, otherwise in base64."""
 
     id: str
     media_type: Annotated[str, Meta(examples=["text/csv"])]

@@ -1,6 +1,7 @@
-"""Says in the log that the blob store is out of reach.
+"""Logs that the blob store is out of reach.
 
-Everything that needs it fails meanwhile: requests, verifications, sweeps. That is said once, and again while it lasts.
+Everything that needs the blob store fails meanwhile: requests, verifications, sweeps. The outage is logged once, and
+again from time to time while it lasts.
 """
 
 import time
@@ -12,17 +13,17 @@ from node.artifacts.blobs.interface import BlobUnavailable
 log = structlog.get_logger()
 
 SILENCE_SECONDS = 60.0
-"""Least time between two such lines of a process."""
+"""Minimum time between two such log lines of one process."""
 
 
 class Outage:
-    """What one process has logged."""
+    """Limits how often one process logs an outage."""
 
     def __init__(self) -> None:
         self._said_at = float("-inf")
 
     def report(self, unavailable: BlobUnavailable) -> None:
-        """Log the reason, unless one was logged a moment ago."""
+        """Log the reason, unless one was logged within the last SILENCE_SECONDS."""
         now = time.monotonic()
         if now - self._said_at >= SILENCE_SECONDS:
             self._said_at = now
@@ -30,4 +31,4 @@ class Outage:
 
 
 OUTAGE = Outage()
-"""That of this process."""
+"""The Outage of this process."""

@@ -1,6 +1,6 @@
-"""The record of an artifact in Redis, and the manifest that it makes.
+"""The record of an artifact in Redis, and the manifest made from it.
 
-The status is judged by the clock, so an artifact whose time is over is expired even before the worker ends it.
+The status depends on the clock: an artifact whose time is over is expired even before the worker ends it.
 """
 
 import math
@@ -19,19 +19,19 @@ KEPT_LONG_ENOUGH = "The time for which this node keeps an artifact is over."
 
 
 class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
-    """The record as it was at one moment; times in milliseconds since 1970."""
+    """The record as it was when it was read. Times are in milliseconds since 1970."""
 
     id: str
     read_at: int
-    """That moment, by Redis' clock."""
+    """When it was read, by Redis' clock."""
     stored_status: ArtifactStatus
     stored_reason: str | None
     attempt: str
-    """How often the artifact was completed."""
+    """How many times the artifact was completed."""
     publisher_id: str
     filename: str | None
     client: str
-    """Whom it counts for; empty in the record of an earlier version."""
+    """The client against whose quotas it counts; empty in the record of an earlier version."""
     grant: Grant
     """The bytes that were promised."""
     created_at: int
@@ -42,7 +42,7 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, artifact_id: str, read_at: int, reply: object) -> "StoredArtifact | None":
-        """From what HGETALL answers; None for an unknown id."""
+        """Return the record in a reply to HGETALL; None for an unknown id."""
         fields = fields_of(reply)
         if not fields:
             return None
@@ -69,19 +69,19 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> ArtifactStatus:
-        """What the artifact is now, even if the worker has not ended it yet."""
+        """The status when it was read, even if the worker has not ended the artifact yet."""
         return "expired" if self.ends_at is not None and self.ends_at <= self.read_at else self.stored_status
 
     @property
     def lasts(self) -> float:
-        """Seconds, after it was read, until it changes by itself; infinite if it never does."""
+        """Seconds from `read_at` until the status changes by itself; infinite if it never does."""
         if self.ends_at is None or self.status == "expired":
             return math.inf
         return (self.ends_at - self.read_at + 1) / 1000
 
     @property
     def reason(self) -> str | None:
-        """Why it is rejected or expired, or registered again; else None."""
+        """Why the artifact is rejected or expired, or registered again; None otherwise."""
         if self.status != "expired":
             return self.stored_reason
         if self.available_at:
@@ -89,14 +89,17 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
         return NOT_VERIFIED if self.completed_at else NOT_COMPLETED
 
     def when_completed(self, life: int) -> "StoredArtifact":
-        """As it was when it was completed, whatever was found then; `life` (ms) as in `lua/artifact_complete.lua`."""
+        """Return the artifact as it was when it was completed, whatever was found since.
+
+        `life`: milliseconds, as in `lua/artifact_complete.lua`.
+        """
         at = self.completed_at or 0
         return msgspec.structs.replace(
             self, read_at=at, stored_status="verifying", stored_reason=None, available_at=None, ends_at=at + life
         )
 
     def manifest(self, url: str) -> Manifest:
-        """The artifact as everybody sees it, at that address."""
+        """Return the artifact as everybody sees it, with `url` as its address."""
         return Manifest(
             id=self.id,
             status=self.status,

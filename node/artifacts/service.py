@@ -37,30 +37,31 @@ from node.text.lines import require_name, require_text
 from node.text.readable import is_one_line
 
 UPLOAD_SECONDS = 900
-"""Life of an upload URL (SPEC 8)."""
+"""Lifetime of an upload URL (SPEC 8)."""
 
 CONTENT_SECONDS = 300
-"""Life of a content URL (SPEC 8)."""
+"""Lifetime of a content URL (SPEC 8)."""
 
 SWEEP_LIMIT = 100
-"""The most artifacts that one sweep ends in a partition; the next sweep takes the rest."""
+"""Maximum number of artifacts that one sweep ends in a partition. The next sweep takes the rest."""
 
 CLEAR_SECONDS = 600.0
-"""Seconds between searches for what interrupted uploads left: each reads the whole directory of the embedded store."""
+"""Seconds between searches for leftovers of interrupted uploads. Each search reads the whole directory of the embedded
+store."""
 
 BUSY_TRIES, BUSY_SECONDS = 20, 0.05
-"""How often, and after which pauses, small bytes are stored again while a request like this one stores them."""
+"""Tries to store small bytes while another request with the same key stores them, and seconds between two tries."""
 
 WITHDRAWN = "The operator of the node has removed it."
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105 - the token of RFC 9110 §5.6.2
 _MEDIA_TYPE = re.compile(rf'{_NAME}/{_NAME}( *; *{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*')
-"""RFC 6838 §4.2 names, RFC 9110 §5.6.6 parameters."""
+"""Names by RFC 6838 §4.2, parameters by RFC 9110 §5.6.6."""
 
 
 class Download(msgspec.Struct, frozen=True):
-    """Where the bytes of an available artifact are, and what they are."""
+    """The URL of the bytes of an available artifact, and their description."""
 
     url: str
     grant: Grant
@@ -76,10 +77,13 @@ class Artifacts:
         self._settings = settings
         self._base = f"{settings.public_url}/api/v1/artifacts/"
         self._clears_at = 0.0
-        """Monotonic seconds at which to look for what interrupted uploads left."""
+        """Monotonic time, in seconds, of the next search for leftovers of interrupted uploads."""
 
     def check(self, new: NewArtifact, promised: str | None) -> NewArtifact:
-        """A registration with its digest in hexadecimal, which the Content-Digest must promise too. Raises Invalid."""
+        """Return the registration with its digest in hexadecimal. Raises Invalid.
+
+        `promised`: the Content-Digest header, which must have the same digest.
+        """
         digest = _digest(new.digest_sha256, promised)
         self._require_manifest(new)
         return msgspec.structs.replace(new, digest_sha256=digest.hex())
@@ -87,9 +91,10 @@ class Artifacts:
     async def register(
         self, rate: RateLimit, new: NewArtifact, idempotency: IdempotencyKey | None
     ) -> tuple[RegisteredArtifact, bool]:
-        """Keep a checked registration; the second value says whether it is an earlier one, given again.
+        """Keep a checked registration. Returns the artifact, and whether an earlier request registered it.
 
-        The upload URL lives from the first registration on. Raises Refused `idempotency.short`, and what `_keep` does.
+        The lifetime of the upload URL begins with the first registration. Raises Refused `idempotency.short`, and what
+        `_keep` raises.
         """
         stored, replayed = await self._keep(rate, new, idempotency)
         if replayed and idempotency:
@@ -106,13 +111,16 @@ class Artifacts:
         return registered, replayed
 
     async def get(self, artifact_id: str, query: ArtifactQuery | None = None) -> Manifest:
-        """A manifest, waiting for another status if asked to. Raises Refused `artifact.unknown`, StoreUnavailable."""
+        """Return a manifest; if the query says so, wait for another status first.
+
+        Raises Refused `artifact.unknown`, StoreUnavailable.
+        """
         query = query or ArtifactQuery()
         ids.require_id(artifact_id, "artifact.unknown")
         return self._manifest(_known(await self._store.wait(artifact_id, query.wait, query.status)))
 
     async def complete(self, artifact_id: str) -> Manifest:
-        """Have the bytes verified. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
+        """Have an artifact's bytes verified. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
         ids.require_id(artifact_id, "artifact.unknown")
         stored = _known(await self._store.complete(artifact_id))
         if stored.status in {"rejected", "expired"}:
@@ -120,7 +128,7 @@ class Artifacts:
         return self._manifest(stored)
 
     async def content(self, artifact_id: str) -> Download:
-        """Where the bytes are. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
+        """Return where the bytes are. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
         ids.require_id(artifact_id, "artifact.unknown")
         stored = _known(await self._store.read(artifact_id))
         if stored.status != "available":
@@ -130,7 +138,7 @@ class Artifacts:
         return Download(url, stored.grant, stored.filename)
 
     def inline(self, new: InlineArtifact) -> tuple[NewArtifact, bytes]:
-        """The checked registration that small bytes amount to, and the bytes. Raises Invalid."""
+        """Return the checked registration of small bytes, and the bytes. Raises Invalid."""
         if (new.text is None) == (new.base64 is None):
             raise Invalid.field("body", msg="give exactly one of text and base64")
         try:
@@ -148,10 +156,10 @@ class Artifacts:
     async def store_inline(
         self, rate: RateLimit, new: NewArtifact, content: bytes, idempotency: IdempotencyKey | None
     ) -> tuple[Manifest, bool]:
-        """Register, store and complete an artifact; the second value says whether that was done before.
+        """Register, store and complete an artifact. Returns its manifest, and whether an earlier request registered it.
 
-        Repeated, it is the same answer again, whatever the verdict on the bytes was. Raises Refused `artifact.state`,
-        and what `_keep` and `_write` do.
+        A repeated request gets the same answer again, whatever the verdict on the bytes was. Raises Refused
+        `artifact.state`, and what `_keep` and `_write` raise.
         """
         stored, replayed = await self._keep(rate, new, idempotency)
         if stored.status == "registered":
@@ -165,7 +173,7 @@ class Artifacts:
     async def _keep(
         self, rate: RateLimit, new: NewArtifact, idempotency: IdempotencyKey | None
     ) -> tuple[StoredArtifact, bool]:
-        """Keep the manifest of a checked registration: what is kept, and whether it was before.
+        """Keep the manifest of a checked registration. Returns the record, and whether an earlier request kept it.
 
         Raises Refused `limit.exceeded`, `store.full`, `artifact.reserved`, `artifact.quota`, `artifact.unknown`,
         `blob.unavailable`, `idempotency.conflict`, StoreUnavailable.
@@ -182,9 +190,9 @@ class Artifacts:
         return await self._store.register(rate, idempotency, new.byte_size, self._quotas(free), fields)
 
     async def _write(self, grant: Grant, content: bytes) -> None:
-        """Store small bytes, unless another request with the same Idempotency-Key does so or has done so.
+        """Store small bytes, unless another request with the same Idempotency-Key stores or has stored them.
 
-        Raises Refused, `blob.unavailable` among others.
+        Raises Refused `blob.unavailable`, and others of `BlobStore.write`.
         """
         left = BUSY_TRIES
         while True:
@@ -200,7 +208,7 @@ class Artifacts:
             await asyncio.sleep(BUSY_SECONDS)
 
     async def read_inline(self, artifact_id: str) -> InlineContent:
-        """The bytes of a small artifact. Raises Refused `artifact.unknown`, `artifact.state`, `artifact.large`,
+        """Return the bytes of a small artifact. Raises Refused `artifact.unknown`, `artifact.state`, `artifact.large`,
         `blob.missing`, `blob.unavailable`, StoreUnavailable.
         """
         grant = (await self.content(artifact_id)).grant
@@ -222,16 +230,17 @@ class Artifacts:
         )
 
     async def statuses(self, artifact_ids: Sequence[str]) -> dict[str, ArtifactStatus]:
-        """The status of each artifact among these ids. Raises StoreUnavailable."""
+        """Return the status of each artifact among these ids. Raises StoreUnavailable."""
         found = await self._store.read_many([each for each in dict.fromkeys(artifact_ids) if ids.is_id(each)])
         return {stored.id: stored.status for stored in found if stored}
 
     async def sweep(self) -> int:
-        """End the artifacts whose time is over; returns how many were. The worker does so all the time.
+        """End the artifacts whose time is over. Returns how many were ended. The worker does this all the time.
 
-        Readers see an artifact as expired from that very moment on (`record.StoredArtifact.status`); this frees its
-        room. Bytes are deleted before they are given back to the quotas, so that all room given back is there. What a
-        blob store that is out of reach keeps is deleted by a later sweep. Raises StoreUnavailable.
+        Readers see an artifact as expired from the moment at which its time is over (`record.StoredArtifact.status`);
+        the sweep frees its space. Bytes are deleted before they are given back to the quotas, so that the space given
+        back is really free. If the blob store is out of reach, a later sweep deletes the bytes. Raises
+        StoreUnavailable.
         """
         ended = 0
         for artifact_id in await self._store.due(SWEEP_LIMIT):
@@ -245,7 +254,7 @@ class Artifacts:
         return ended
 
     async def sent_by(self, origin: ClientOrigin) -> list[Attributed]:
-        """Artifacts of clients that have bytes or may get some, for the operator. Raises StoreUnavailable."""
+        """Return this origin's artifacts that have or may get bytes, for the operator. Raises StoreUnavailable."""
         return [
             Attributed("artifact", stored.id, stored.created_at, stored.client, None)
             async for stored in self._store.kept()
@@ -253,16 +262,16 @@ class Artifacts:
         ]
 
     async def list(self) -> AsyncIterator[Manifest]:
-        """All artifacts that count as bytes, for the operator. Raises StoreUnavailable."""
+        """Yield all artifacts whose bytes are counted, for the operator. Raises StoreUnavailable."""
         async for stored in self._store.kept():
             yield self._manifest(stored)
 
     async def purge(self, artifact_id: str) -> Manifest:
-        """Remove the bytes of an artifact, for the operator; its manifest says so.
+        """Remove the bytes of an artifact, for the operator. Returns its manifest, which says so.
 
-        An upload URL cannot be revoked, so the bytes count until no URL can bring them back. Raises Refused
-        `artifact.unknown`, StoreUnavailable, and Refused `blob.unavailable` if the bytes are still there: then nobody
-        can read them any more, and a later sweep deletes them.
+        An upload URL cannot be revoked, so the bytes stay counted until no URL can bring them back. Raises Refused
+        `artifact.unknown`, StoreUnavailable. Raises Refused `blob.unavailable` if the bytes are still in the blob
+        store: nobody can read them any more, and a later sweep deletes them.
         """
         ids.require_id(artifact_id, "artifact.unknown")
         if await self._store.withdraw(artifact_id, WITHDRAWN):
@@ -271,7 +280,7 @@ class Artifacts:
         return await self.get(artifact_id)
 
     def _quotas(self, free: int | None) -> ArtifactQuotas:
-        """What clients may hold while the blob store has `free` bytes left."""
+        """Return what clients may hold while the blob store has `free` bytes left."""
         settings = self._settings
         return ArtifactQuotas(
             client=settings.artifact_client_bytes,
@@ -283,7 +292,7 @@ class Artifacts:
         )
 
     def _require_manifest(self, new: NewArtifact) -> None:
-        """Raise Invalid for a registration whose manifest cannot be kept, whatever its digest is."""
+        """Raise Invalid if the manifest of a registration cannot be kept, for a reason other than its digest."""
         require_text("publisher_id", new.publisher_id)
         require_name("publisher_id", new.publisher_id)
         if not _MEDIA_TYPE.fullmatch(new.media_type):
@@ -299,7 +308,7 @@ class Artifacts:
 
 
 def _digest(digest_sha256: str, content_digest: str | None) -> bytes:
-    """The digest that body and header agree on. Raises Invalid."""
+    """Return the digest, on which body and header must agree. Raises Invalid."""
     if content_digest is None:
         raise Invalid.field("header", "Content-Digest", msg="Field required", kind="missing")
     try:
@@ -331,7 +340,7 @@ def _is_filename(name: str) -> bool:
 
 @contextmanager
 def _outage_reported() -> Generator[None]:
-    """Log it, and leave the block, if the blob store is out of reach."""
+    """If the blob store is out of reach in the block, log that and go on after the block."""
     try:
         yield
     except BlobUnavailable as unavailable:
@@ -340,7 +349,7 @@ def _outage_reported() -> Generator[None]:
 
 @contextmanager
 def _within_reach() -> Generator[None]:
-    """Log it, and raise Refused `blob.unavailable`, if the blob store is out of reach."""
+    """If the blob store is out of reach in the block, log that and raise Refused `blob.unavailable`."""
     try:
         yield
     except BlobUnavailable as unavailable:

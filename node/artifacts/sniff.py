@@ -1,9 +1,9 @@
-"""Whether the first bytes of an artifact are plainly of another type than its manifest says.
+"""Tells whether the first bytes of an artifact are plainly of another type than its manifest says.
 
-Plain cases are: a type whose content must begin with a signature and does not, a text that is binary, an image that is
-a program. A type that has no signature, or that the node does not know, is believed. This finds mistakes and simple
-disguises; it does not prove what the content is. Common types are judged by the tables here, all others by the
-signatures of `puremagic`.
+Plain cases are: a type whose content must begin with a signature, and does not; a text type with binary content; an
+image type with a program as content. A type that has no signature, or that the node does not know, is believed. This
+finds mistakes and simple disguises; it does not prove what the content is. Common types are judged by the tables here,
+all others by the signatures of `puremagic`.
 """
 
 import re
@@ -13,12 +13,13 @@ from typing import cast
 import puremagic
 
 HEAD_BYTES = 64 * 1024
-"""Bytes from the start that are read; all signatures lie within the first 512."""
+"""Bytes from the start that are examined. All signatures lie within the first 512."""
 
 _CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b\x1c\x1d\x1e\x1f"))
-"""Without the separators of records and fields, which RFC 7464 puts before each JSON text."""
+"""Control characters that a text should not have. Separators of records and fields are not among them, because RFC 7464
+puts one before each JSON text."""
 _CONTROL_SHARE = 0.02
-"""The share of control characters that a text may have; of random bytes one in ten is one."""
+"""Maximum share of such characters in a text. In random bytes, one in ten is such a character."""
 
 _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
     (name, re.compile(pattern, re.DOTALL))
@@ -61,10 +62,10 @@ _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
     }.items()
 )
 _PRINTABLE_YET_PLAIN = ("application/pdf", "text/html")
-"""The signatures that are looked for in texts; any other could be the first word of a sentence."""
+"""The signatures that are also looked for in texts. Any other could be the first word of a sentence."""
 
 _ANYTHING = ("application/octet-stream", "application/x-binary")
-"""Names for bytes of any kind."""
+"""Media types for bytes of any kind."""
 
 _CLAIMS = {
     "image/apng": "image/png",
@@ -119,7 +120,7 @@ _CLAIMS = {
     "font/otf": "font/sfnt",
     "font/collection": "font/sfnt",
 }
-"""Other names of types with a signature, and types that share the signature of another."""
+"""Other names of types that have a signature, and types that share the signature of another type."""
 
 _MEDIA = ("image/", "audio/", "video/", "font/", "application/mp4", "application/ogg", "application/x-matroska")
 
@@ -131,13 +132,13 @@ _WRITTEN = (
     *("audio/x-mpegurl", "audio/x-scpls", "audio/x-ms-asx", "video/x-ms-asf", "video/vnd.mpegurl"),
     *("image/x-xbitmap", "image/x-xpixmap"),
 )
-"""Media types of playlists and of images in source code: texts, which may begin otherwise than `puremagic` knows."""
+"""Media types of playlists and of images in source code: texts that may begin in ways unknown to `puremagic`."""
 
 _CONTAINERS = frozenset(
     f"application/{name}" for name in ("zip", "gzip", "x-bzip2", "x-xz", "zstd", "x-ole-storage", "vnd.sqlite3")
 )
-"""Signatures of what documents of many types are kept in, compressed or encrypted: beside a type that is not in the
-tables they show nothing. `puremagic` knows few of these documents by more than their name."""
+"""Signatures of formats in which documents of many types are kept, compressed or encrypted. If the claimed type is not
+in the tables, such a signature shows nothing: `puremagic` knows only few of these documents by more than their name."""
 
 _TEXT = re.compile(
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(json.*|.*json|jsonl|xml|xml-.*|(x-)?(javascript|ecmascript|yaml|toml|sh"
@@ -147,13 +148,13 @@ _NOT_HTML = re.compile(r"image/.*|.*(json.*|csv|tab-separated-values|yaml|toml|c
 _JSON = re.compile(rb"(\xef\xbb\xbf|\x1e)?\s*([\[{\"\d]|-\d|true|false|null|$)")
 _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 _ESCAPED = re.compile(rb"\\[0-7x]")
-"""In a mark of `puremagic` whose escapes were never read: with four characters, `\\003`, in place of one byte."""
+"""Matches a `puremagic` signature with undecoded escapes: four characters, `\\003`, in place of one byte."""
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:
-    """The type that content starting with `head` (up to HEAD_BYTES) has instead of `media_type`, or None.
+    """Return the type that content starting with `head` (up to HEAD_BYTES) plainly has instead of `media_type`.
 
-    `text/plain` stands for any text, `application/octet-stream` for any other bytes.
+    None if there is no such type. `text/plain` stands for any text, `application/octet-stream` for any other bytes.
     """
     essence, _, parameters = media_type.lower().partition(";")
     claimed = essence.strip()
@@ -173,7 +174,7 @@ def plainly_other(head: bytes, media_type: str) -> str | None:
 
 
 def _other_than_rare(head: bytes, claimed: str, found: str | None, *, text: bool) -> str | None:
-    """The type of content whose claimed type is not in the tables, if it certainly is another one."""
+    """Return the type of content whose claimed type is not in the tables, if it certainly is another type."""
     media = claimed.startswith(_MEDIA)
     if found and media and not found.startswith(_MEDIA):
         return found
@@ -194,7 +195,7 @@ def _other_than_text(head: bytes, claimed: str, found: str | None, *, text: bool
 
 
 def _expected(claimed: str) -> str | None:
-    """The type whose signature the content must have; None if it needs none."""
+    """Return the type whose signature the content must have; None if it needs none."""
     if claimed in _KNOWN:
         return claimed
     if claimed.endswith("+zip"):
@@ -233,5 +234,5 @@ def _puremagic_types() -> dict[str, list[tuple[int, bytes]]]:
     for mark, offset, _, mime_type, _ in cast("list[tuple[bytes, int, str, str, str]]", puremagic.magic_header_array):
         if not _ESCAPED.search(mark):
             known.setdefault(mime_type.strip().lower(), []).append((offset, mark))
-    # A mark of under 4 bytes is that of a container, or a common prefix: files of such a type may do without it.
+    # A signature of under 4 bytes is that of a container, or a common prefix: files of such a type may lack it.
     return {name: marks for name, marks in known.items() if all(len(mark) >= 4 for _, mark in marks)}

@@ -1,8 +1,9 @@
-"""Artifacts in Redis: a hash for each, in the partition of its client's site, where its bytes are counted too.
+"""Artifacts in Redis: one hash for each, in the partition of its client's site, where its bytes are also counted.
 
-A site is an IPv6 /48, or an address that is in none (`node.share.site`); all of it is in one partition, so that one
-script sees all that it holds. The count of a partition is exact. The total of the node is the sum of 64 counts, read
-before the script runs: registrations in different partitions at the same moment may exceed it by their own bytes.
+A site is an IPv6 /48, or a single IPv4 address (`node.share.site`). All artifacts of a site are in one partition, so
+that one script sees everything that the site holds. The count of a partition is exact. The total of the node is the sum
+of 64 counts, read before the script runs, so simultaneous registrations in different partitions may exceed it by their
+own bytes.
 """
 
 import math
@@ -28,35 +29,36 @@ from node.store.long_poll import another_status, wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
 COMPLETION_MS = (900 + 900 + 60) * 1000
-"""Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes 900 s, and the
-client has a minute to say that it is done. Afterwards no upload can bring bytes any more."""
+"""Milliseconds from registration until an artifact must be completed: an upload URL lives 900 s, the longest upload
+takes 900 s, and the client has a minute to say that it is done. After that, no upload can bring bytes any more."""
 
 VERIFICATION_MS = DAY_MS
-"""Milliseconds in which a completed artifact must be verified: longer than an outage of the blob store lasts."""
+"""Milliseconds from completion until an artifact must be verified: longer than an outage of the blob store lasts."""
 
 MANIFEST_KEPT_MS = DAY_MS
-"""Milliseconds for which the manifest of an artifact without bytes is kept, so that readers learn what became of it."""
+"""Milliseconds for which a manifest outlives the bytes, so that readers learn what became of the artifact."""
 
 NEVER = 2**53
-"""Milliseconds since 1970 beyond any time at which an artifact ends."""
+"""A time, in milliseconds since 1970, beyond any at which an artifact ends."""
 
 PAGE_SIZE = 100
 """Artifacts read at a time for the operator."""
 
 ALL = "all"
-"""The field of a partition's sums with the bytes of all clients."""
+"""The field of a partition's sums that has the bytes of all clients."""
 
 SITE_RESERVED = 4
-"""How many times the share of one client a site may have reserved of what is left. By default that comes to half, and
-the other half stays for all other sites."""
+"""Share of the remaining space that a site may have reserved, as a multiple of one client's share. By default that
+comes to half of the space, and the other half stays for all other sites."""
 
 LEAST_RESERVED = 8 * 1024 * 1024
-"""Bytes for which even the smallest artifact counts until it is uploaded, because its manifest costs memory: up to 3 kB
-until a day after it has expired. A site that only registers can keep 1,600 an hour on an empty node of default size."""
+"""Minimum, in bytes, that an artifact counts for until it is uploaded, because its manifest costs memory: up to 3 kB
+until a day after it has expired. On an empty node of default size, a site that only registers can keep 1,600 an
+hour."""
 
 ALWAYS_RESERVED = 12 * LEAST_RESERVED
-"""Bytes that any client may have reserved as long as it may hold them, however little is left; one artifact of the
-largest size if that is more. They suffice for all that an address may register in a minute."""
+"""Bytes that any client may have reserved as long as it may hold them, however little space remains; or the largest
+size of an artifact, if that is more. This suffices for everything that an address may register in a minute."""
 
 REFUSALS = {
     b"conflict": "idempotency.conflict",
@@ -64,11 +66,11 @@ REFUSALS = {
     b"reserved": "artifact.reserved",
     b"quota": "artifact.quota",
 }
-"""Codes for what `artifact_register` refuses."""
+"""Error codes for the refusals of `artifact_register`."""
 
 
 class ArtifactKeys(msgspec.Struct, frozen=True, gc=False):
-    """What each step that changes an artifact takes: its keys, and its id."""
+    """The arguments of each step that changes an artifact: its keys and its id."""
 
     artifact: Key
     due: Key
@@ -102,63 +104,64 @@ def artifact_register(
     life: int,
     fields: Rest,
 ) -> None:
-    """One artifact of a client, counted and kept once."""
+    """Register an artifact of a client: count it and keep it, once for each Idempotency-Key."""
 
 
 @step
 def artifact_read(*, artifact: Key) -> None:
-    """An artifact as it is now."""
+    """Read an artifact as it is now."""
 
 
 @step
 def artifact_complete(*, artifact: ArtifactKeys, events: Key, life: int) -> None:
-    """An artifact whose client says that it was uploaded."""
+    """Record that a client says that it has uploaded an artifact."""
 
 
 @step
 def artifact_settle(
     *, artifact: ArtifactKeys, sums: Key, events: Key, number: str, verdict: str, reason: str, life: int
 ) -> None:
-    """What verifying an artifact showed."""
+    """Record the verdict on an attempt to verify an artifact."""
 
 
 @step
 def artifact_withdraw(*, artifact: ArtifactKeys, reason: str) -> None:
-    """An artifact that the operator removes."""
+    """Reject an artifact that the operator removes."""
 
 
 @step
 def artifact_end(*, artifact: ArtifactKeys, sums: Key, life: int) -> None:
-    """An artifact whose bytes were deleted."""
+    """End an artifact whose bytes were deleted."""
 
 
 class ArtifactQuotas(msgspec.Struct, frozen=True):
     """What clients may hold."""
 
     client: int
-    """Bytes, by one client address, while half of the room is free; beyond that fewer and fewer."""
+    """Bytes that one client address may hold while half of the space is free. With less free space, it may hold
+    fewer."""
     number: int
-    """Artifacts, by one client address; 0 = any number."""
+    """Artifacts that one client address may hold; 0 = any number."""
     reserved_percent: int
-    """Percent of what is left, by one client address in artifacts that are not uploaded yet."""
+    """Percent of the remaining space that one client address may have reserved by artifacts not uploaded yet."""
     reserved_always: int
-    """Bytes that such artifacts may have, whatever is left."""
+    """Bytes that one client address may have reserved by such artifacts, however little space remains."""
     total: int
-    """Bytes, on the whole node."""
+    """Bytes that the whole node may hold."""
     free: int | None
-    """Bytes that the blob store has left, if it knows."""
+    """Bytes that the blob store can still take; None if it does not know."""
 
     def client_now(self, held: int) -> int:
-        """Bytes that one client address may hold while all clients together hold `held`."""
+        """Return the bytes that one client address may hold while all clients together hold `held`."""
         room = self.total if self.free is None else min(self.total, held + self.free)
         return share_of(self.client, held / room if room else 1.0)
 
 
 class ArtifactVerdict(msgspec.Struct, frozen=True):
-    """What verifying an artifact showed."""
+    """The verdict on an attempt to verify an artifact."""
 
     status: Literal["available", "rejected", "registered"]
-    """`registered`: there was nothing to verify yet."""
+    """`registered`: nothing was uploaded yet."""
     reason: str = ""
 
 
@@ -178,7 +181,7 @@ class ArtifactStore:
         quotas: ArtifactQuotas,
         fields: Mapping[str, str],
     ) -> tuple[StoredArtifact, bool]:
-        """Keep an artifact of `size` bytes if its client may hold it; the second value says whether it was kept before.
+        """Keep an artifact of `size` bytes if its client may hold it. Returns it, and whether it was kept before.
 
         Raises Refused `limit.exceeded`, `store.full`, `artifact.reserved`, `artifact.quota`, `idempotency.conflict`,
         `artifact.unknown` (the earlier one is gone), StoreUnavailable.
@@ -228,17 +231,17 @@ class ArtifactStore:
         return stored, replayed
 
     async def read(self, artifact_id: str) -> StoredArtifact | None:
-        """An artifact; None for an unknown id. Raises StoreUnavailable."""
+        """Return an artifact; None for an unknown id. Raises StoreUnavailable."""
         return (await self.read_many([artifact_id]))[0]
 
     async def read_many(self, artifact_ids: Sequence[str]) -> list[StoredArtifact | None]:
-        """Some artifacts, in the order of their ids. Raises StoreUnavailable."""
+        """Return artifacts in the order of their ids, None for an unknown id. Raises StoreUnavailable."""
         replies = await self._store.run_all(artifact_read(artifact=keys.artifact(each)) for each in artifact_ids)
         rows = cast("list[tuple[int, object]]", replies)
         return [StoredArtifact.of(each, now, row) for each, (now, row) in zip(artifact_ids, rows, strict=True)]
 
     async def wait(self, artifact_id: str, seconds: float, known: ArtifactStatus | None) -> StoredArtifact | None:
-        """`read`, once the status is another one, after `seconds` at most. Raises StoreUnavailable."""
+        """Return an artifact once its status is another than `known`, or after `seconds`. Raises StoreUnavailable."""
         is_news = another_status(known, settled=("available",), last=LAST)
         return await wait_for_change(
             self._store.wakeups,
@@ -250,7 +253,7 @@ class ArtifactStore:
         )
 
     async def complete(self, artifact_id: str) -> StoredArtifact | None:
-        """Have an artifact verified, if that is its next step; the artifact afterwards. Raises StoreUnavailable."""
+        """Have an artifact verified, if that is its next step. Returns it as it then is. Raises StoreUnavailable."""
         reply = await self._store.run(
             artifact_complete(
                 artifact=ArtifactKeys.of(artifact_id), events=keys.events_of(artifact_id), life=VERIFICATION_MS
@@ -261,8 +264,8 @@ class ArtifactStore:
         return StoredArtifact.of(artifact_id, now, row)
 
     async def settle(self, artifact_id: str, attempt: str, verdict: ArtifactVerdict) -> bool:
-        """Record what verifying an attempt showed; False if that is no longer asked, or if there is another attempt, as
-        nothing was uploaded. Raises StoreUnavailable.
+        """Record the verdict on an attempt. Returns False if that verdict is no longer needed, or if another attempt
+        follows because nothing was uploaded. Raises StoreUnavailable.
         """
         settling = artifact_settle(
             artifact=ArtifactKeys.of(artifact_id),
@@ -276,29 +279,32 @@ class ArtifactStore:
         return await self._change(settling, b"settled", verdict.status)
 
     async def withdraw(self, artifact_id: str, reason: str) -> bool:
-        """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
+        """Reject an artifact, whatever its status. Returns False if it is unknown, or already rejected or expired.
+
+        Raises StoreUnavailable.
+        """
         withdrawal = artifact_withdraw(artifact=ArtifactKeys.of(artifact_id), reason=reason)
         return await self._change(withdrawal, b"withdrawn", "rejected")
 
     async def due(self, limit: int) -> list[str]:
-        """Ids of artifacts whose time is over, at most `limit` of each partition, of those that can be read.
+        """Return the ids of artifacts whose time is over, at most `limit` from each partition that can be read.
 
         Raises StoreUnavailable if no server is there.
         """
         return await find_due(self._store, [keys.artifacts(each) for each in range(ids.PARTITIONS)], limit)
 
     async def end(self, artifact_id: str) -> bool:
-        """Give the bytes of an artifact back to the quotas, once they are deleted. Raises StoreUnavailable.
+        """Give the bytes of an artifact back to the quotas, after they were deleted. Raises StoreUnavailable.
 
-        False if its time is not over, or that was done before.
+        Returns False if the time of the artifact is not over, or if its bytes were given back before.
         """
         ending = artifact_end(artifact=ArtifactKeys.of(artifact_id), sums=_sums(artifact_id), life=MANIFEST_KEPT_MS)
         return await self._change(ending, b"ended", "ended")
 
     async def kept(self) -> AsyncIterator[StoredArtifact]:
-        """All artifacts that count as bytes, by partition; within one, those that end first come first.
+        """Yield all artifacts whose bytes are counted, by partition, and within one by the time at which they end.
 
-        One whose end is put off meanwhile may come twice. Raises StoreUnavailable.
+        An artifact whose end is postponed in the meantime may come twice. Raises StoreUnavailable.
         """
         for partition in range(ids.PARTITIONS):
             cursor = TimeCursor(self._store, keys.artifacts(partition))
@@ -308,18 +314,18 @@ class ArtifactStore:
                         yield stored
 
     async def total(self) -> int:
-        """Bytes that all artifacts of the node hold. Raises StoreUnavailable."""
+        """Return the bytes that all artifacts of the node hold. Raises StoreUnavailable."""
         return sum(await self._bytes())
 
     async def _bytes(self) -> list[int]:
-        """Bytes held in each partition."""
+        """Return the bytes held in each partition."""
         replies = await self._store.run_all(
             ("HGET", keys.artifact_bytes(partition), ALL) for partition in range(ids.PARTITIONS)
         )
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
 
     async def _change(self, change: Step, happened: bytes, state: str) -> bool:
-        """Run a step; if it changed anything, count it under what the artifact then is. Returns whether it did."""
+        """Run a step. If it changed anything, count that under the artifact's new `state`. Returns whether it did."""
         (kind,) = cast("list[bytes]", await self._store.run(change))
         counters.ARTIFACTS[state] += kind == happened
         return kind == happened

@@ -1,6 +1,6 @@
-"""Whether the bytes in the blob store are those that a manifest promises. The worker verifies them.
+"""Verifies that the bytes in the blob store are those that a manifest promises. This runs in the worker.
 
-An event says that a client has completed an upload. An upload is verified as often as its event is delivered, but only
+An event says that a client has completed an upload. The upload is verified each time the event is delivered, but only
 the first verdict on each attempt counts, so a worker may die at any point.
 """
 
@@ -20,10 +20,10 @@ from node.store.outbox import Event, Postponed
 
 COMPLETED = "artifact.completed"
 CONCURRENT_VERIFICATIONS = 4
-"""Artifacts that one worker reads at a time; more would only share the same disk or network."""
+"""Artifacts that one worker reads at the same time. More would only share the same disk or network."""
 
 SITE_VERIFICATIONS = CONCURRENT_VERIFICATIONS // 2
-"""How many of them are one site's: a large one may take minutes, and the artifacts of others are not to wait for it."""
+"""How many of them may be of one site. A large artifact may take minutes, for which other sites must not wait."""
 
 NOTHING_UPLOADED = "Nothing was uploaded when it was completed; upload it, then complete it again."
 
@@ -37,9 +37,10 @@ class Verifier:
         self._turns = FairSemaphore(CONCURRENT_VERIFICATIONS, each=SITE_VERIFICATIONS)
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Verify every artifact that was completed; the same events again change nothing.
+        """Verify every artifact that was completed. Handling the same events again changes nothing.
 
-        Raises StoreUnavailable, Postponed once all others are verified: then the events must be delivered again.
+        Raises StoreUnavailable. If the blob store is out of reach, raises Postponed once all others are verified: the
+        events must then be delivered again.
         """
         completed = [event for event in events if event.kind == COMPLETED]
         verified = (self._verify(event.entity, event.fields["attempt"]) for event in completed)
@@ -63,7 +64,7 @@ class Verifier:
                     await self._blobs.delete(artifact_id)
 
     async def _unverified(self, artifact_id: str, attempt: str) -> StoredArtifact | None:
-        """The artifact; None if nobody asks for the verdict on that attempt any more. Raises StoreUnavailable."""
+        """Return the artifact; None if a verdict on that attempt is no longer needed. Raises StoreUnavailable."""
         stored = await self._store.read(artifact_id)
         return stored if stored and stored.status == "verifying" and stored.attempt == attempt else None
 

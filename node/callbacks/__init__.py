@@ -1,1 +1,1 @@
-"""Calls to addresses that strangers give: which are allowed, what is sent, and one attempt to send it."""
+"""Calls to addresses that strangers give: which ones are allowed, what is sent, and one attempt to send it."""

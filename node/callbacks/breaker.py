@@ -1,13 +1,13 @@
-"""What may be called now: rate limits, each publisher's share of them, and circuit breakers (DESIGN 8).
+"""Decides what may be called now: rate limits, each publisher's share of them, and circuit breakers (DESIGN 8).
 
-What a receiver answers is held against its URL alone, since the tenants of one host are strangers to each other, and
-for the site alone that had it called: anybody may give the URL of another, and have it answer 500. That nobody accepts
-a connection is held against the address and port, for all. Rates are counted for a host and for a network, as one
-machine may have any number of names, and for the client that asked for the callbacks. All of this is in Redis, so that
-it holds for all workers together.
+The answers of a receiver count only against its URL, because the tenants of one host are strangers to each other. They
+count only for the site that had the URL called, because anybody may give another's URL and have it answer 500. A
+connection that nobody accepts counts against the address and port, for all sites. Rates are counted for each host and
+for each network, because one machine may have any number of names, and for each client that asked for callbacks. All of
+this is in Redis, so that it holds for all workers together.
 """
 
-# The parameters have the names that the scripts' headers give them.
+# Parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
 from functools import lru_cache
@@ -26,35 +26,38 @@ from node.store import Store, ids, keys
 from node.store.steps import Key, Step, step
 
 FAILURES = 5
-"""Failures in a row that open the breaker."""
+"""Consecutive failures that open the breaker."""
 
 FIRST_OPEN_MS = 60_000
-"""How long it is open at first; this doubles with each further failure."""
+"""Milliseconds for which the breaker is open at first. Each further failure doubles the time, up to MAX_OPEN_MS."""
 
 MAX_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
-"""After it was open, one call probes. No other call is made for this long, which is longer than an attempt may last."""
+"""Milliseconds that a single probing call gets after the breaker was open. No other call is made during that time,
+which is longer than the longest attempt."""
 
 MEMORY_MS = 6 * 3600_000
-"""How long failures in a row are remembered."""
+"""Milliseconds for which consecutive failures are remembered."""
 
 MAX_TURN_MS = 3600_000
-"""How long a call waits for its turn, at most. What would have to wait for longer has too many before it."""
+"""Longest wait of a call for its turn, in milliseconds. A call that would have to wait longer has too many others
+before it."""
 
 NETWORK_BITS = {4: 24, 6: 64}
-"""Prefix of the network that an address is counted for, by IP version: whoever has one address in it may have more."""
+"""Prefix length, by IP version, of the network that a call of an address counts for: whoever has one address in a
+network may have more."""
 
 
 class ShareKeys(msgspec.Struct, frozen=True):
-    """The keys of a rate that many share, as one of them sees it."""
+    """The keys of a rate limit that several parties share, for one of these parties."""
 
     all: Key
-    """When it was used by any of them."""
+    """The times at which any party used it."""
     own: Key
-    """When it was used on behalf of that one."""
+    """The times at which this party used it."""
     waiting: Key
-    """What waits on behalf of that one."""
+    """What waits on behalf of this party."""
 
 
 @step
@@ -70,63 +73,63 @@ def callback_admit(
     tolerated: int,
     probe: int,
 ) -> None:
-    """Counts a call of a URL or an address, or says how long it has to wait."""
+    """Count a call of a URL or an address, or return how long it has to wait."""
 
 
 @step
 def callback_allow(*, share: ShareKeys, id: str, limit: Limit, most: int, longest: int) -> None:
-    """Counts an attempt on behalf of a client, or says how long it has to wait."""
+    """Count an attempt on behalf of a client, or return how long it has to wait."""
 
 
 @step
 def callback_refund(*, share: ShareKeys, id: str, at: int, since: int, longest: int) -> None:
-    """Refunds what was counted for a call that was not made."""
+    """Refund what was counted for a call that was not made."""
 
 
 @step
 def callback_failed(*, open: Key, failures: Key, tolerated: int, first: int, longest: int, memory: int) -> None:
-    """Counts a failure of a URL or an address."""
+    """Count a failure of a URL or an address."""
 
 
 @step
 def callback_pause(*, open: Key, pause: int) -> None:
-    """Opens a breaker because the receiver asks for a pause."""
+    """Open a breaker because the receiver asks for a pause."""
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """A call that may be made, and was counted."""
+    """A call that may be made, and is already counted."""
 
     has_failed: bool
-    """Whether one has failed since it last worked."""
+    """Whether a call of the same URL or address has failed since the last one that worked."""
     refund: Step | None
-    """What to do if it is not made; None where nothing is counted."""
+    """The step to run if the call is not made; None where nothing is counted."""
 
 
 class Circuit(msgspec.Struct, frozen=True):
-    """What has a breaker of its own: a URL as one site has it called, or an address and port."""
+    """A unit with its own breaker: a URL as called on behalf of one site, or an address and port."""
 
     name: str
     pool: str
-    """What shares its rate limit: the host of the URL, the network of the address."""
+    """What shares one rate limit: the host of a URL, or the network of an address."""
 
     @property
     def partition(self) -> int:
-        """Where its keys are."""
+        """The partition of its keys."""
         return ids.partition_of(self.pool)
 
     @property
     def open(self) -> Key:
-        """The key that exists while its breaker is open."""
+        """The key that exists while its breaker is open or a call probes."""
         return keys.rate(self.partition, "callback-open", self.name)
 
     @property
     def failures(self) -> Key:
-        """The key that counts its failures in a row."""
+        """The key that counts its consecutive failures."""
         return keys.rate(self.partition, "callback-failures", self.name)
 
 
 class Breaker:
-    """Says whether something may be called now, and is told how calls ended."""
+    """Decides whether a call may be made now, and records how calls ended."""
 
     def __init__(self, store: Store, limit: Limit, client_limit: Limit = NO_LIMIT) -> None:
         """`limit`: calls of one pool; `client_limit`: attempts on behalf of one client."""
@@ -139,9 +142,11 @@ class Breaker:
         self._client_limit = client_limit
 
     async def allow(self, requester: Requester) -> Admitted | Later:
-        """Count an attempt on behalf of a client, however it ends. Raises StoreUnavailable."""
+        """Count an attempt on behalf of a client, whether it succeeds or not; Later if it has to wait. Raises
+        StoreUnavailable.
+        """
         limit = self._client_limit
-        if not limit.count or not self._limit.count:  # an operator who has lifted the other limit wants none here
+        if not limit.count or not self._limit.count:  # an operator who lifts the other limit wants none here
             return Admitted(has_failed=False, refund=None)
         client, partition = requester.publisher, ids.partition_of(requester.site)
         share = ShareKeys(
@@ -159,7 +164,7 @@ class Breaker:
         return await self._counted(allowing, share, requester)
 
     async def admit(self, circuit: Circuit, requester: Requester) -> Admitted | Later:
-        """Count a call. Raises StoreUnavailable."""
+        """Count a call of a URL or an address; Later if it has to wait. Raises StoreUnavailable."""
         partition, name = circuit.partition, f"{circuit.pool}:{requester.site}"
         share = ShareKeys(
             all=keys.rate(partition, "callback", circuit.pool),
@@ -180,7 +185,7 @@ class Breaker:
         return await self._counted(admitting, share, requester)
 
     async def refund(self, *admitted: Admitted) -> None:
-        """Refund what was counted for a call that was not made. Raises StoreUnavailable."""
+        """Refund what was counted for calls that were not made. Raises StoreUnavailable."""
         await self._store.run_all([each.refund for each in admitted if each.refund])
 
     async def _counted(self, counting: Step, share: ShareKeys, requester: Requester) -> Admitted | Later:
@@ -192,11 +197,11 @@ class Breaker:
         return Admitted(has_failed=number > 0, refund=refund)
 
     async def succeeded(self, circuit: Circuit) -> None:
-        """Forget the failures: it works. Raises StoreUnavailable."""
+        """Close the breaker and forget the failures, because a call worked. Raises StoreUnavailable."""
         await self._store.command("DEL", circuit.open, circuit.failures)
 
     async def failed(self, circuit: Circuit) -> None:
-        """Count a failure. The fifth in a row opens the breaker, and each one after it for twice as long.
+        """Count a failure. The fifth consecutive one opens the breaker; each one after it opens it for twice as long.
 
         Raises StoreUnavailable.
         """
@@ -211,16 +216,18 @@ class Breaker:
         await self._store.run(failing)
 
     async def pause(self, circuit: Circuit, seconds: float) -> None:
-        """Open the breaker without a failure: the receiver has asked for a pause. One that is open for longer stays so.
+        """Open the breaker for `seconds`, up to MAX_OPEN_MS, without counting a failure: the receiver asked for a
+        pause.
 
-        Raises StoreUnavailable.
+        A breaker that is already open for longer stays so. Raises StoreUnavailable.
         """
         await self._store.run(callback_pause(open=circuit.open, pause=min(round(seconds * 1000), MAX_OPEN_MS)))
 
     async def note(self, target: Target, requester: Requester, result: AttemptResult, *, works: bool) -> None:
-        """Note how a call of a URL ended; the guard does so for the address. Raises StoreUnavailable.
+        """Record how a call of a URL ended; the guard does the same for the address. Raises StoreUnavailable.
 
-        `works`: whether to forget its failures, unless the result is one. The caller knows what shows that a URL works.
+        `works`: whether to forget the failures of the URL, unless this result is itself a failure. The caller knows
+        which results show that a URL works.
         """
         circuit = circuit_of(target, requester)
         match result:
@@ -235,12 +242,12 @@ class Breaker:
 
 
 def circuit_of(target: Target, requester: Requester) -> Circuit:
-    """The circuit of a URL for the site of a requester."""
+    """Return the circuit of a URL as called on behalf of the requester's site."""
     return Circuit(ids.digest(target.url, requester.site), target.host)
 
 
 @lru_cache(maxsize=4096)
 def circuit_of_address(address: Address, port: int) -> Circuit:
-    """The circuit of an address that connections are made to."""
+    """Return the circuit of an address and port that connections are made to."""
     network = ip_network((address, NETWORK_BITS[address.version]), strict=False)
     return Circuit(f"{address}:{port}", str(network))

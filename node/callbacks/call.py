@@ -1,7 +1,7 @@
 """One request to an address that a stranger gave: one connection through the guard, within ten seconds.
 
-Redirects are not followed, neither cookies nor connections are kept, and no more of the answer is read than was asked
-for. What an answer means is up to the callers: deliveries of callbacks (`sender.py`), checks of agents.
+Redirects are not followed, cookies and connections are not kept, and no more of the answer is read than the caller
+asked for. What an answer means is decided by the callers: deliveries of callbacks (`sender.py`) and checks of agents.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from node.callbacks.target import Target, TargetPolicy, TargetRefused
 from node.callbacks.tls import client_contexts, was_refused
 
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
-"""What httpcore2 raises for trouble with the network. It lets TLS errors after the handshake through unchanged."""
+"""What httpcore2 raises for network errors. TLS errors after the handshake pass through it unchanged."""
 
 MAX_TROUBLE = 200
-"""Characters of an error that are kept. A line that is no HTTP is quoted in it whole, up to four characters for a byte,
-and so a stranger decides what would be kept of each attempt."""
+"""Characters of an error message that are kept. The message quotes any line that is not HTTP in full, with up to four
+characters a byte, so without this limit a stranger would decide how much is stored for each attempt."""
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -37,7 +37,7 @@ class AttemptTimeouts(msgspec.Struct, frozen=True):
     """Seconds that each part of an attempt may take."""
 
     connect: float = 3.0
-    """For the dial, and again for the TLS handshake."""
+    """For dialling an address, and again for the TLS handshake."""
     total: float = 10.0
 
 
@@ -48,10 +48,10 @@ class CallAnswer(msgspec.Struct, frozen=True):
     headers: Headers
     body: bytes
     is_whole: bool
-    """Whether the body came to its end within the time and the bytes that it may take."""
+    """Whether the body was read to its end, within the limits of time and bytes."""
 
     def header(self, name: bytes) -> str:
-        """The first header of that name, given in lower case; empty if there is none."""
+        """Return the first header with this name, which is given in lower case; empty if there is none."""
         return next((value.decode("latin-1") for known, value in self.headers if known.lower() == name), "")
 
 
@@ -60,7 +60,7 @@ CallResult: TypeAlias = CallAnswer | Retry | Later | TargetForbidden
 
 
 class Caller:
-    """Makes single requests in the name of a node."""
+    """Makes single requests for a node."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Caller:
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
         self.policy = policy
-        """What URLs, and the addresses of the next requests, are judged by. It may be replaced at any time."""
+        """The policy for URLs, and for the addresses of the next requests. It may be replaced at any time."""
         self._timeouts = timeouts or AttemptTimeouts()
         self._tls, self._other_tls = tls or client_contexts()
         self._guard_of = partial(Guard, resolver=resolver, breaker=breaker, dialler=dialler)
@@ -81,9 +81,9 @@ class Caller:
     async def call(
         self, target: Target, request: httpcore2.Request, requester: Requester, most: int = MAX_READ
     ) -> CallResult:
-        """Send the request once, and read at most `most` bytes of the answer, or fewer if its pieces are small.
+        """Send the request once, and read at most `most` bytes of the answer, or fewer if it comes in small pieces.
 
-        Raises StoreUnavailable; what the network causes is a result.
+        Raises StoreUnavailable. Network errors are returned as results.
         """
         guard = self._guard_of(self.policy, requester=requester, most=most)
         answer: httpcore2.Response | None = None
@@ -108,14 +108,14 @@ class Caller:
             trouble = f"no answer within {self._timeouts.total:g} s"
         except (*NETWORK_TROUBLE, httpcore2.TimeoutException) as error:
             trouble = f"no answer: {str(error) or type(error).__name__}"[:MAX_TROUBLE]
-        if answer is not None:  # what goes wrong after its headers only shows in `is_whole`
+        if answer is not None:  # a failure after the headers shows only in `is_whole`
             return CallAnswer(answer.status, list(answer.headers), bytes(body), is_whole)
         return Unreachable(trouble) if guard.is_unreachable else Retry(trouble)
 
     def request(
         self, method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], body: bytes = b""
     ) -> httpcore2.Request:
-        """A request that `call` can send, with `headers` in addition to those that every request has."""
+        """Return a request that `call` can send, with `headers` in addition to those that every request has."""
         sent = [(b"Host", target.authority.encode()), (b"Connection", b"close"), *headers]
         if body:
             sent.append((b"Content-Length", str(len(body)).encode()))
@@ -125,7 +125,7 @@ class Caller:
     async def _begin(
         self, target: Target, request: httpcore2.Request, guard: Guard, connections: AsyncExitStack
     ) -> httpcore2.Response:
-        """The head of the answer; `connections` closes what it comes from. Raises what `call` expects."""
+        """Return the head of the answer, whose connection `connections` closes. Raises what `call` handles."""
         try:
             return await _asked(target, request, guard, connections, self._tls)
         except httpcore2.ConnectError as error:  # nothing of the request has been sent

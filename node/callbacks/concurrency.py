@@ -1,7 +1,8 @@
 """How many attempts a worker makes at the same time, and for whom: nobody waits for somebody else's slow receiver.
 
-A slow receiver keeps an attempt, and so a place, for ten seconds. That is why an attempt waits in this order: for a
-place among those of its own publisher, for one of the few of its host and domain, and only then among all others.
+A slow receiver occupies an attempt, and so a place, for ten seconds. Therefore an attempt first waits for a place among
+those of its own publisher, then for one of the few places of its host and domain, and only then for one of the places
+that all attempts share.
 """
 
 import asyncio
@@ -15,25 +16,25 @@ from node.callbacks.owners import registrable
 from node.share.fair_semaphore import FairSemaphore, QueueFull
 
 PLACES = 100
-"""Attempts at the same time. An attempt mostly waits, and costs a connection."""
+"""Attempts at the same time. An attempt mostly waits, and costs one connection."""
 
 PLACES_EACH_SITE = 16
 PLACES_EACH_DOMAIN = 16
 PLACES_EACH_HOST = 4
 PLACES_EACH_SITE_AND_DOMAIN = 3
-"""Fewer than a host has, so that one publisher leaves a place at a host that others call, too."""
+"""Fewer than PLACES_EACH_HOST, so that one site leaves a place at a host that other sites call, too."""
 
 TURN_SECONDS = 4.0
-"""How long a callback waits here. After that it waits in Redis, where any worker may take it. Together with the
-attempt itself this is less than the time for which it is hidden there (`queue.HIDDEN_MS`), and less than a probe may
-take (`breaker.PROBE_MS`)."""
+"""Longest wait of a callback for its places, in seconds. After that it waits in Redis, where any worker may take it.
+This wait and the attempt together are shorter than the callback is hidden there (`queue.HIDDEN_MS`), and shorter than a
+probe may take (`breaker.PROBE_MS`)."""
 
 BUSY_MS = (1000, 3000)
-"""Bounds of the random pause before another try for a callback that got no place."""
+"""Bounds of the random pause, in milliseconds, before another try for a callback that got no place."""
 
 
 class Concurrency:
-    """The places for attempts of one worker."""
+    """The places for the attempts of one worker."""
 
     def __init__(self) -> None:
         self._pairs = FairSemaphore(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
@@ -44,10 +45,11 @@ class Concurrency:
 
     @asynccontextmanager
     async def of(self, site: str, host: str) -> AsyncGenerator[None]:
-        """A place for an attempt on behalf of a site, for as long as the block runs. Raises NotNow."""
+        """Hold a place for an attempt on behalf of a site while the block runs. Raises NotNow."""
         domain = registrable(host)
-        # An attempt that waits for one of these holds those before it. In this order that takes nothing from others:
-        # first come the places of its own publisher, then those of its receiver, and last the places of all.
+        # An attempt that waits for one of these already holds those before it. In this order it takes nothing from
+        # others: the places of its own publisher come first, then those of its receiver, and last those that all
+        # attempts share.
         wanted = (
             (self._pairs, f"{site} {domain}"),
             (self._sites, site),

@@ -1,7 +1,7 @@
-"""How far the callbacks of an entity are, for whoever gave their URL.
+"""Delivery status of the callbacks of an entity, for whoever gave their URL.
 
-The scripts that put a callback under way and settle it note that in a record of the entity
-(`lua/lib/note_callback.lua`), so the queue is not asked, and delivered callbacks can still be seen for a day.
+The scripts that enqueue and settle a callback note its status in a record of the entity (`lua/lib/note_callback.lua`).
+So the queue is not read, and delivered callbacks can still be seen for a day.
 """
 
 from typing import Annotated, Literal, cast
@@ -27,7 +27,7 @@ class DeliveryQuery(msgspec.Struct):
 
 
 class Delivery(msgspec.Struct):
-    """How far one callback is."""
+    """The delivery status of one callback."""
 
     id: Annotated[str, Meta(description="Its webhook-id", examples=["msg_05_1767225600000_0"])]
     type: Annotated[str, Meta(examples=["task.claimed"])]
@@ -51,20 +51,22 @@ class Delivery(msgspec.Struct):
 
 
 class DeliveryPage(msgspec.Struct):
-    """The last 20 callbacks about a thing that were put under way, the newest first, for a day after the last."""
+    """The last 20 callbacks about an entity, newest first; they are shown for a day after the last one."""
 
     callbacks: list[Delivery]
     next_since: Annotated[int, Meta(description="Ask with `wait` and this for what changes", examples=[3])]
 
 
 class DeliveryRecords:
-    """Reads what the scripts have noted."""
+    """Reads the delivery records that the scripts keep."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def read(self, partition: int, entity: str, query: DeliveryQuery) -> DeliveryPage:
-        """The last callbacks of an entity, waiting for a change if asked to. Raises StoreUnavailable."""
+        """Return the last callbacks of an entity; with `query.wait`, wait for a change first. Raises
+        StoreUnavailable.
+        """
         record = keys.callback_record(partition, entity)
 
         async def read() -> DeliveryPage:
@@ -82,7 +84,7 @@ def _page(fields: dict[bytes, bytes]) -> DeliveryPage:
 
 
 def _noted(name: bytes, value: bytes) -> tuple[int, str, Delivery]:
-    """When it happened, and its id, to sort by; and what is shown."""
+    """Return when the event happened and the callback's id, to sort by, and the delivery to show."""
     status, attempts, due_at, at, kind, host, reason = value.decode().split(" ", 6)
     delivery = Delivery(
         id=name.decode(),

@@ -1,7 +1,7 @@
 """What is sent to a callback: a Standard Webhooks message, signed for each attempt.
 
-The body says what happened and where to read it, but contains nothing of it: receiving callbacks does not prove a right
-to read.
+The body says what happened and where to read it, but contains none of the content: receiving callbacks does not prove a
+right to read.
 """
 
 import re
@@ -17,27 +17,27 @@ from node.sign.node_key import NodeKey
 CALLBACKS: Mapping[str, type[CallbackBody]] = {
     name: kind for kind in get_args(CallbackBody) for name in get_args(get_type_hints(kind)["type"])
 }
-"""The body of a callback by its type."""
+"""The struct of a callback's body, by the callback's type."""
 
 MAX_BODY = 20_000  # bytes; Standard Webhooks asks for less than 20 kB
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # no dots, which separate the parts of the signed text
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """One message. Its id is the same in all attempts, so that receivers can drop repeats."""
+    """One message. Its id is the same in all attempts, so that receivers can drop duplicates."""
 
     id: str
     body: bytes
     shown: tuple[tuple[bytes, bytes], ...] = ()
-    """Headers by which the receiver recognises the sender, if it has asked for any."""
+    """Headers by which the receiver recognises the sender, if the receiver has asked for any."""
 
     @classmethod
     def of(cls, message_id: str, event: str, at_ms: int, data: Mapping[str, object], *, host: str) -> "Envelope":
-        """An event that happened at `at_ms`, for a callback on `host`.
+        """Return the message about an event that happened at `at_ms`, for a callback on `host`.
 
-        The host is in the signed data, because the node signs with one key for all receivers: without it, a receiver
-        could pass a message on to another one. Raises ValueError for an id with characters other than letters, digits,
-        `_` and `-`, for data that is not that of the event, and for more than a webhook may have.
+        The host is in the signed data, because the node signs with one key for all receivers: without the host, a
+        receiver could pass a message on to another receiver. Raises ValueError for an id with characters other than
+        letters, digits, `_` and `-`, for data that does not fit the event, and for a body of MAX_BODY bytes or more.
         """
         if not _ID.fullmatch(message_id):
             raise ValueError(f"{message_id!r} cannot be a webhook id")
@@ -48,7 +48,7 @@ class Envelope(msgspec.Struct, frozen=True):
         return cls(message_id, body)
 
     def headers(self, key: NodeKey, now: float) -> list[tuple[bytes, bytes]]:
-        """The headers of an attempt at `now`, in seconds since 1970."""
+        """Return the headers of an attempt at `now`, in seconds since 1970."""
         seconds = int(now)
         return [
             (b"Content-Type", b"application/json"),

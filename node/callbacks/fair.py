@@ -1,5 +1,5 @@
-"""Single requests on behalf of a client, such as the fetch of an agent card: with the rates, breakers and places of
-callbacks, and within the share of that client.
+"""Single requests on behalf of a client, such as the fetch of an agent card, within that client's share of the rates
+and places of callbacks, and with their breakers.
 """
 
 import time
@@ -21,11 +21,11 @@ from node.store import ids
 Result = TypeVar("Result")
 
 ANSWERED = (Delivered, ReceiverGone, Rejected)
-"""Results that show that a URL works. A 4xx is one, unlike for a callback: here only an answer was asked for."""
+"""Results that show that a URL works. Unlike for a callback, a 4xx is one of them: here any answer will do."""
 
 
 class FairCaller:
-    """Makes requests on behalf of clients, none of whom can make the node call anybody more often than is fair."""
+    """Makes requests on behalf of clients. No client can make the node call anybody more often than is fair."""
 
     def __init__(self, caller: Caller, breaker: Breaker, concurrency: Concurrency) -> None:
         self.caller = caller
@@ -34,13 +34,13 @@ class FairCaller:
 
     @property
     def policy(self) -> TargetPolicy:
-        """What URLs, and the addresses of the next requests, are judged by."""
+        """The policy for URLs, and for the addresses of the next requests."""
         return self.caller.policy
 
     async def call(
         self, target: Target, request: httpcore2.Request, publisher: str, most: int = MAX_READ
     ) -> CallResult:
-        """Send the request once for a client (`owners`). Raises StoreUnavailable."""
+        """Send the request once on behalf of the client `publisher` (`owners`). Raises StoreUnavailable."""
         requester = Requester(publisher, ids.digest(target.url))
         result, has_failed = await if_admitted(
             self._breaker,
@@ -56,7 +56,7 @@ class FairCaller:
     async def call_in_turn(
         self, target: Target, request: httpcore2.Request, publisher: str, ends: float, most: int = MAX_READ
     ) -> CallResult:
-        """The same, but waits for a turn if one comes before the loop time `ends`. Raises StoreUnavailable."""
+        """Like `call`, but wait for a turn if one comes before the loop time `ends`. Raises StoreUnavailable."""
         while True:
             result = await self.call(target, request, publisher, most)
             if not isinstance(result, Later) or get_running_loop().time() + result.wait_ms / 1000 >= ends:
@@ -67,10 +67,10 @@ class FairCaller:
 async def if_admitted(
     breaker: Breaker, limits: Concurrency, target: Target, requester: Requester, call: Callable[[], Awaitable[Result]]
 ) -> tuple[Result | Later, bool]:
-    """Make a call of a target if it may be made now, counted and with a place.
+    """Call a target if breaker, rates and places allow it now; the call is counted, and holds a place while it runs.
 
-    Returns its result, and whether the URL has failed since it last worked. What was counted for a call that was not
-    made is refunded. Raises StoreUnavailable.
+    Returns the result, and whether the URL has failed since it last worked. If the call was not made, what was counted
+    for it is refunded. Raises StoreUnavailable.
     """
     answers = await gather(breaker.allow(requester), breaker.admit(circuit_of(target, requester), requester))
     refusals = [each for each in answers if isinstance(each, Later)]

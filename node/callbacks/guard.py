@@ -1,8 +1,8 @@
-"""The only way to an address that a stranger gave: connections to checked addresses, from which little is read.
+"""The only way to connect to an address that a stranger gave: checked addresses only, and a limited answer.
 
-A name is resolved once, here. If any of its addresses is not allowed, no connection is made. Then the address that was
-checked is dialled, not the name, so that no later answer of the DNS can change the destination. TLS still checks the
-certificate against the name. Each dial is counted for the network that it goes to, whatever name led there.
+A name is resolved once, here. If any of its addresses is not allowed, no connection is made. Otherwise the checked
+address is dialled, not the name, so that no later answer of the DNS can change the destination. TLS still checks the
+certificate against the name. Each dial is counted for the network of the dialled address, whatever name led there.
 """
 
 import ssl
@@ -23,22 +23,24 @@ from node.callbacks.target import TargetPolicy, TargetRefused
 from node.config.values import Address
 
 MAX_DIALS = 2
-"""Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is tried: usually one of
-them works. The look-up and both dials end within the ten seconds of an attempt (`call.AttemptTimeouts`)."""
+"""Maximum number of addresses tried for one connection. If a host has both IPv6 and IPv4 addresses, one of each is
+tried: usually one of them works. The look-up and both dials end within the ten seconds of an attempt
+(`call.AttemptTimeouts`)."""
 
 BUSY_MS = 2000
-"""Time until another try to look up a name whose look-up found no place among the others."""
+"""Milliseconds until another try if a host could not be looked up for a reason on this machine, such as no free
+place."""
 
 MAX_READ = 16 * 1024
-"""Bytes of an answer, its headers included, that are read unless the caller asks for more; of its head never more."""
+"""Bytes of an answer, headers included, that are read unless the caller asks for more. The head may never be longer."""
 
 PIECE_BYTES = 128
-"""Each piece in which an answer comes counts as at least this many bytes, since it costs 0.1 ms if it comes by itself:
-13,000 bytes of a header, one at a time, took 1 s of an attempt of ten, and a place."""
+"""Minimum that each piece of an answer counts for, in bytes, because a piece that arrives by itself costs 0.1 ms:
+13,000 header bytes, sent one at a time, took 1 s of a ten-second attempt, and held a place."""
 
 
 class Guard(AsyncNetworkBackend):
-    """A network backend that connects only where the policy allows, and only while the address may be called."""
+    """A network backend that connects only to addresses that the policy allows, and only while they may be called."""
 
     def __init__(
         self,
@@ -50,11 +52,11 @@ class Guard(AsyncNetworkBackend):
         most: int = MAX_READ,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
-        """`breaker` counts dials and their failures. `most`: bytes of an answer that are read, its headers included,
-        once its head has come (`begin_body`).
+        """`breaker` counts dials and their failures. `most`: bytes of an answer that are read, its headers included;
+        this limit applies once the head has come (`begin_body`).
         """
         self.is_unreachable = False
-        """Whether nobody accepted a connection at any of the addresses that were dialled."""
+        """Whether addresses were dialled, and none of them accepted a connection."""
         self._policy = policy
         self._resolver = resolver
         self._requester = requester
@@ -75,8 +77,8 @@ class Guard(AsyncNetworkBackend):
         """Connect to an allowed address of `host`.
 
         Raises TargetRefused if the host has an address that is not allowed, NotNow if it may not be called now,
-        httpcore2's ConnectError and ConnectTimeout if no connection is made, StoreUnavailable. `timeout`, in seconds,
-        is for each dial.
+        httpcore2's ConnectError or ConnectTimeout if no connection is made, and StoreUnavailable. `timeout`, in
+        seconds, applies to each dial.
         """
         failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
@@ -92,7 +94,7 @@ class Guard(AsyncNetworkBackend):
                 await self._breaker.failed(circuit)
                 continue
             self.is_unreachable = False
-            async with AsyncExitStack() as cleanup:  # whatever goes wrong now, the connection does not stay open
+            async with AsyncExitStack() as cleanup:  # closes the connection if anything goes wrong below
                 cleanup.push_async_callback(stream.aclose)
                 _check_peer(stream, address)
                 if answer.has_failed:
@@ -102,11 +104,13 @@ class Guard(AsyncNetworkBackend):
         try:
             raise failure or httpcore2.ConnectError(f"{host} has no address")
         finally:
-            failure = None  # it refers to this frame, and to the request by those of its callers
+            failure = None  # its traceback refers to this frame, and through its callers' frames to the request
 
     def begin_body(self) -> None:
-        """Have all of the answer read that is to be read, now that its head has come. A head of more bytes could be
-        thousands of heads that only inform (1xx), which are parsed one by one."""
+        """Raise the limit to `most`, now that the head of the answer has come.
+
+        A longer head could be thousands of informational responses (1xx), which are parsed one by one.
+        """
         self._allowed.most = self._most
 
     async def _addresses(self, host: str) -> Sequence[Address]:
@@ -125,22 +129,22 @@ class Guard(AsyncNetworkBackend):
 
 
 def _check_peer(stream: AsyncNetworkStream, address: Address) -> None:
-    """Raise unless the stream leads to the address that was dialled."""
+    """Raise TargetRefused unless the stream leads to the dialled address, ConnectError if it is already closed."""
     peer = stream.get_extra_info("server_addr")
-    if not peer:  # the socket has been reset meanwhile
+    if not peer:  # the socket was reset in the meantime
         raise httpcore2.ConnectError("the connection was closed at once")
     if ip_address(peer[0]) != address:
         raise TargetRefused("private", "the connection leads to another address than the one checked")
 
 
 def _to_dial(addresses: Sequence[Address]) -> Sequence[Address]:
-    """The first address, then the first of the other family, then the others: MAX_DIALS of them."""
+    """Return at most MAX_DIALS addresses to dial: the first, then the first of the other family, then the others."""
     first = addresses[0].version
     return sorted(addresses, key=lambda address: (address is not addresses[0], address.version == first))[:MAX_DIALS]
 
 
 class _Allowed:
-    """How many bytes of an answer may be read, and how many have been."""
+    """How many bytes of an answer may be read, and how many count as read so far."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -148,14 +152,14 @@ class _Allowed:
 
 
 class _LimitedStream(AsyncNetworkStream):
-    """A stream that reads only what is allowed."""
+    """A stream that reads no more than is allowed."""
 
     def __init__(self, stream: AsyncNetworkStream, allowed: _Allowed) -> None:
         self._stream = stream
         self._allowed = allowed
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """At most `max_bytes`, as far as any are left. Raises httpcore2.ReadError if none are."""
+        """Read at most `max_bytes`, and no more than are left. Raises httpcore2.ReadError if none are left."""
         allowed = self._allowed
         left = allowed.most - allowed.taken
         if left <= 0:
@@ -173,7 +177,9 @@ class _LimitedStream(AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> AsyncNetworkStream:
-        """As the stream below does, but closes that stream if this is cancelled; it would stay open otherwise."""
+        """Start TLS as the underlying stream does, and close that stream if this fails or is cancelled: it would stay
+        open otherwise.
+        """
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(self._stream.aclose)
             secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)

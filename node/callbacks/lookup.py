@@ -1,13 +1,13 @@
-"""Looks up a name: in /etc/hosts first, then at the DNS servers of /etc/resolv.conf.
+"""Looks up a name, first in /etc/hosts, then at the DNS servers of /etc/resolv.conf.
 
-dnspython asks the servers. Each of its queries has a socket, a random port and a deadline of its own and can be
-cancelled alone, and what servers of strangers send is parsed in Python. c-ares (aiodns) needs a quarter of the CPU
-(0.15 instead of 0.56 ms a name), but all its names share sockets, and a single one cannot be given up.
+dnspython queries the servers. Each of its queries has its own socket, random port and deadline and can be cancelled by
+itself, and the answers, which strangers write, are parsed in Python. c-ares (aiodns) needs a quarter of the CPU
+(0.15 instead of 0.56 ms a name), but all its queries share sockets, and none can be cancelled by itself.
 
-As with getaddrinfo, a name of the hosts file is not looked up in the DNS, and addresses to which this machine has no
-route come last. Unlike there, `search` and `ndots` of resolv.conf do not apply: names come from strangers, and must
-not become those of neighbours in a cluster. Timeouts are those below. How long an answer is kept is decided in
-`resolve.py`.
+As with getaddrinfo, a name in the hosts file is not looked up in the DNS, and addresses to which this machine has no
+route come last. Unlike with getaddrinfo, `search` and `ndots` of resolv.conf do not apply: names come from strangers,
+and must not be completed to names of neighbours in a cluster. The timeouts are the constants below. `resolve.py`
+decides how long an answer is kept.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from node.callbacks.dns_answer import MAX_LABELS, check_names
 from node.config.values import Address
 
 TRY_SECONDS = 0.7
-"""Time until a server that does not answer is asked again, or another one is."""
+"""Seconds until a server that has not answered is asked again, or another server is asked."""
 
 LOOKUP_SECONDS = 2.0
-"""Time until a name is given up, after about three tries. Resolvers usually answer within one second."""
+"""Seconds until a look-up is given up, after about three tries. Resolvers usually answer within one second."""
 
 MAX_ADDRESSES = 32
-"""Addresses of each family that are taken. Those beyond are neither checked nor dialled."""
+"""Maximum number of addresses taken from each family. Further ones are neither checked nor dialled."""
 
 MAX_ANSWER = 4096
-"""Bytes of an answer over TCP, four times what MAX_ADDRESSES and their aliases usually take. One of 64 KiB, which
-whoever owns a name can give it, takes 0.2 s to be parsed, and 1.3 s if the name has 120 labels."""
+"""Maximum size of an answer over TCP, in bytes: four times what MAX_ADDRESSES and their aliases usually take. The owner
+of a name can make an answer of 64 KiB, which takes 0.2 s to parse, or 1.3 s if the name has 120 labels."""
 
 HOSTS = Path("/etc/hosts")
 RESOLV_CONF = Path("/etc/resolv.conf")
@@ -55,11 +55,11 @@ class NotResolved(Exception):
 
 
 class NotLookedUp(NotResolved):
-    """A name was not looked up, for a reason on this machine. That says nothing about the name or its owner."""
+    """A name could not be looked up, for a reason on this machine. That says nothing about the name or its owner."""
 
 
 class LookupResult(NamedTuple):
-    """The addresses of a name, in the order in which to try them, and the seconds for which they may be kept."""
+    """The addresses of a name, in the order in which to try them, and the seconds for which the answer may be kept."""
 
     addresses: Sequence[Address]
     ttl: float
@@ -69,12 +69,12 @@ class Lookup:
     """Finds all addresses of a name. Only the two files are cached, until they change."""
 
     def __init__(self, *, hosts: Path = HOSTS, resolv_conf: Path = RESOLV_CONF, port: int = 53) -> None:
-        """`port`: that of the servers in `resolv_conf`."""
+        """`port`: the port of the servers in `resolv_conf`."""
         self._hosts = _CachedFile(hosts, _read_hosts)
         self._resolver = _CachedFile(resolv_conf, partial(_read_resolv_conf, port))
 
     async def __call__(self, host: str) -> LookupResult:
-        """Raises NotResolved."""
+        """Return the addresses of `host`, which is in lower case. Raises NotResolved."""
         listed = self._hosts.content.get(host)
         if listed:
             return LookupResult(_reachable_first(listed), 0.0)
@@ -112,7 +112,7 @@ def _failure(host: str, failures: Sequence[dns.exception.DNSException]) -> NotRe
 
 
 def _is_local(failure: dns.exception.DNSException) -> bool:
-    """Whether no server could be reached at all: no network, or no socket left."""
+    """Whether the failure means that no server could be reached at all: no network, or no socket left."""
     if not isinstance(failure, dns.resolver.NoNameservers):
         return False
     facts = cast("dict[str, list[dns.resolver.ErrorTuple]]", failure.kwargs)  # pyright: ignore[reportUnknownMemberType]
@@ -120,7 +120,7 @@ def _is_local(failure: dns.exception.DNSException) -> bool:
 
 
 def _reachable_first(addresses: Sequence[Address]) -> Sequence[Address]:
-    """Addresses in their order, but those of a family to which there is no route come last (RFC 6724 §6, rule 1)."""
+    """Return the addresses in their order, but with those of a family without a route last (RFC 6724 §6, rule 1)."""
     routed = {version: _has_route(first) for version in (6, 4) if (first := _first(addresses, version))}
     return sorted(addresses, key=lambda address: not routed[address.version])
 
@@ -141,29 +141,29 @@ def _has_route(address: Address) -> bool:
 
 
 class _CheckedSocket:
-    """dnspython's socket for datagrams (`Any`: it has no type), without the answers that take long to parse."""
+    """dnspython's datagram socket (`Any`: it has no type), without the answers that take long to parse."""
 
     def __init__(self, plain: Any, question: int) -> None:
-        """`question`: id of the query."""
+        """`question`: the id of the query."""
         self._plain = plain
         self._question = question.to_bytes(2)
         self.family = plain.family
         self.sendto = plain.sendto
 
     async def recvfrom(self, size: int, timeout: float | None) -> tuple[bytes, Any]:
-        """Raises FormError."""
+        """Receive a datagram. Raises FormError if it answers the query and takes long to parse."""
         wire, sender = cast("tuple[bytes, Any]", await self._plain.recvfrom(size, timeout))
         try:
             check_names(wire)
         except dns.exception.FormError:
             if wire[:2] == self._question:
                 raise
-            return b"", sender  # of anybody: dnspython ignores it, as it does everything that is no answer
+            return b"", sender  # anybody may have sent it; dnspython ignores an empty datagram, as it is no answer
         return wire, sender
 
 
 class _Server(dns.nameserver.Do53Nameserver):
-    """A DNS server of whose answers those that take long are not parsed."""
+    """A DNS server whose answers are refused if they take long to parse."""
 
     async def async_query(
         self,
@@ -176,7 +176,7 @@ class _Server(dns.nameserver.Do53Nameserver):
         one_rr_per_rrset: bool = False,
         ignore_trailing: bool = False,
     ) -> dns.message.Message:
-        """Ask over TCP if `max_size`. Raises what dnspython expects."""
+        """Ask over TCP if `max_size`, otherwise over UDP. Raises what dnspython expects."""
         if not max_size:
             family = dns.inet.af_for_address(self.address)
             async with await backend.make_socket(family, socket.SOCK_DGRAM) as plain:
@@ -214,7 +214,7 @@ class _Server(dns.nameserver.Do53Nameserver):
 
 
 class _CachedFile(Generic[T]):
-    """The content of a file, which is read again when it has changed."""
+    """The content of a file, which is read again after the file has changed."""
 
     def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
         self._path = path
@@ -235,7 +235,7 @@ class _CachedFile(Generic[T]):
 
 
 def _read_hosts(path: Path) -> Mapping[str, Sequence[Address]]:
-    """Names in lower case, each with its addresses. Lines that cannot be read are skipped, as hosts(5) says."""
+    """Return the addresses of each name, in lower case. Lines that cannot be read are skipped, as hosts(5) says."""
     names: dict[str, list[Address]] = {}
     try:
         lines = path.read_text(errors="replace").splitlines()
@@ -260,7 +260,7 @@ def _read_resolv_conf(port: int, path: Path) -> dns.asyncresolver.Resolver:
         with path.open(errors="replace") as lines:
             usable = StringIO("".join(filter(_is_usable, lines)))
         resolver.read_resolv_conf(usable)  # pyright: ignore[reportUnknownMemberType]
-    except (OSError, dns.resolver.NoResolverConfiguration):  # there is none, or it names no server
+    except (OSError, dns.resolver.NoResolverConfiguration):  # there is no such file, or it names no server
         resolver.nameservers = NO_SERVER_NAMED
     resolver.nameservers = [_Server(str(each), port) for each in resolver.nameservers]
     resolver.timeout, resolver.lifetime = TRY_SECONDS, LOOKUP_SECONDS
@@ -268,8 +268,11 @@ def _read_resolv_conf(port: int, path: Path) -> dns.asyncresolver.Resolver:
 
 
 def _is_usable(line: str) -> bool:
-    """Whether a line of resolv.conf says something that applies here. The resolver would refuse the whole file for a
-    server that is no address or a suffix that is no name; the system's skips such a line."""
+    """Whether a line of resolv.conf is valid and applies here.
+
+    dnspython would refuse the whole file because of a server that is not an address or a suffix that is not a name; the
+    system's resolver skips such a line.
+    """
     match line.split():
         case ["nameserver", server, *_]:
             return dns.inet.is_address(server)

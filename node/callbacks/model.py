@@ -1,7 +1,7 @@
-"""The bodies of callbacks: one struct for each kind, which the sender fills and the documents publish.
+"""The bodies of callbacks: one struct for each kind, which the sender fills in and the documents publish.
 
 A receiver tells them apart by `type`. Receiving a callback does not prove a right to read, so `data` says where to read
-what happened, and contains nothing of it.
+what happened, and contains none of its content.
 """
 
 from typing import Annotated, Literal
@@ -30,11 +30,11 @@ class ReplyData(msgspec.Struct):
         Annotated[str, Meta(description="The thread as JSON, with all replies that this callback tells of")]
         | msgspec.UnsetType
     ) = msgspec.UNSET
-    """Left out of what version 1.0 has put under way."""
+    """Missing in callbacks that version 1.0 has enqueued."""
 
 
 class BoardReplyCallback(msgspec.Struct):
-    """A thread that was posted on the board has a reply."""
+    """A thread that was posted on the board has a new reply."""
 
     type: Literal["board.reply"]
     timestamp: At
@@ -42,7 +42,7 @@ class BoardReplyCallback(msgspec.Struct):
 
 
 class RelayReplyCallback(msgspec.Struct):
-    """A relayed message, which is a thread as well, has a reply."""
+    """A relayed message, which is also a thread, has a new reply."""
 
     type: Literal["relay.reply"]
     timestamp: At
@@ -59,15 +59,15 @@ class TaskData(msgspec.Struct):
     status: Annotated[str, Meta(description="The status that it had got", examples=["claimed"])] | msgspec.UnsetType = (
         msgspec.UNSET
     )
-    """Left out of what version 1.0 has put under way."""
+    """Missing in callbacks that version 1.0 has enqueued."""
 
 
 class TaskCallback(msgspec.Struct):
     """The status of a contract has changed.
 
-    `data.status` says which one it has then. `task.expired` tells that the lease of a claim is over (`offered`) or the
-    deadline (`expired`); after `task.failed` it is `offered` if attempts are left; `task.rejected` is `in_progress`,
-    and `task.retried` is `offered`.
+    `data.status` is its new status. After `task.expired` it is `offered` if the lease of a claim has ended, and
+    `expired` if the deadline has passed. After `task.failed` it is `offered` if attempts are left. After
+    `task.rejected` it is `in_progress`, and after `task.retried` it is `offered`.
     """
 
     type: Literal[
@@ -122,4 +122,4 @@ class InboxMessageCallback(msgspec.Struct):
 
 
 CallbackBody = BoardReplyCallback | RelayReplyCallback | TaskCallback | SessionLineCallback | InboxMessageCallback
-"""Any of them."""
+"""The body of any callback."""

@@ -1,13 +1,13 @@
-"""For whom the shares of a callback are counted: the publisher that gave the URL, the owner of the receiver's domain.
+"""The parties whose shares of callbacks are counted: the publisher of the URL, and the owner of the receiver's domain.
 
-A node without accounts knows a publisher by its client address only. An entity keeps that beside its callback_url as
-digests, because a contract is kept for ever and an address need not be. Two digests form one name: first that of the
-site, by which shares are counted, then that of the client within it.
+A node without accounts knows a publisher only by its client address. An entity keeps digests of that address, not the
+address itself, because a contract is kept for ever and an address need not be. Two digests form one name, kept next to
+the callback_url: the first is that of the site, by which shares are counted, the second that of the client.
 
-A domain belongs to whoever registered it, who can make any number of names below it. `publicsuffixlist` has the public
-suffix list in its package, so nothing is fetched: tldextract fetches a list unless it is told not to and brings four
-more packages, and taking the last two labels would make `co.uk` one owner. Below a suffix of the list's private section
-(`github.io`) everybody is an owner, too.
+A domain belongs to whoever registered it, and its owner can make any number of names below it. `publicsuffixlist`
+contains the public suffix list in its package, so nothing is fetched. The alternatives are worse: tldextract fetches a
+list unless it is told not to and brings four more packages, and taking the last two labels would make `co.uk` one
+owner. Below a suffix of the list's private section (`github.io`), each name has its own owner, too.
 """
 
 import asyncio
@@ -23,37 +23,37 @@ _DIGEST_HEX = 16
 
 
 def publisher_of(client: str) -> str:
-    """The name of the client with that address."""
+    """Return the publisher name of the client with this address."""
     return ids.site_name(client) + ids.digest(client)[:_DIGEST_HEX]
 
 
 def publisher_of_url(url: str) -> str:
-    """The name that stands for whoever gave a URL, where that was not kept."""
+    """Return a publisher name made from a URL, for an entity that does not say who gave the URL."""
     return ids.digest(url)
 
 
 def site_part(publisher: str) -> str:
-    """The part of the name that all clients of one site have in common."""
+    """Return the part of a publisher name that all clients of one site have in common."""
     return publisher[:_DIGEST_HEX]
 
 
 class Requester(msgspec.Struct, frozen=True):
-    """Who asks for a call."""
+    """The publisher on whose behalf a call is made, and the id of what is sent."""
 
     publisher: str = ""
-    """On whose behalf."""
+    """The name of the publisher."""
     id: str = ""
-    """Names what is sent, so that it is recognised when it asks again."""
+    """Identifies what is sent, so that it is recognised when it asks for its turn again."""
 
     @property
     def site(self) -> str:
-        """What the publisher has in common with its neighbours."""
+        """The part of the publisher's name that all clients of its site have in common."""
         return site_part(self.publisher)
 
 
 @lru_cache(maxsize=4096)
 def registrable(host: str) -> str:
-    """The registered domain of a host: `example.co.uk` of `hooks.eu.example.co.uk`.
+    """Return the registered domain of a host: `example.co.uk` for `hooks.eu.example.co.uk`.
 
     A public suffix and an address are returned as they are. `host` is in lower case, as in `target.Target`.
     """
@@ -63,10 +63,10 @@ def registrable(host: str) -> str:
 
 @cache
 def public_suffixes() -> PublicSuffixList:
-    """The list. The first call takes 50 ms."""
+    """Return the public suffix list. The first call takes 50 ms."""
     return PublicSuffixList()
 
 
 async def preload() -> None:
-    """Read the list in a thread, so that neither the start of a process nor its first callback waits for it."""
+    """Load the public suffix list in a thread, so that neither the start of a process nor a callback waits for it."""
     await asyncio.to_thread(public_suffixes)

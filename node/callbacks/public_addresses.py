@@ -35,7 +35,7 @@ SPECIAL_V4 = tuple(
     )
 )
 
-GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")  # all that IANA has assigned; the rest is not routed
+GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")  # all global unicast that IANA has assigned; nothing else is routed
 
 SPECIAL_V6 = tuple(
     IPv6Network(network)
@@ -49,11 +49,11 @@ SPECIAL_V6 = tuple(
 )
 
 _ISATAP = 0x00005EFE  # RFC 5214 §6.1: interface identifiers that contain an IPv4 address
-_ISATAP_MASK = 0xFCFFFFFF  # its two flag bits may be either
+_ISATAP_MASK = 0xFCFFFFFF  # leaves out the two flag bits, which may have any value
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is global unicast, and does not stand for another one that is not."""
+    """Whether an address is global unicast and not reserved. IPv6 addresses that contain an IPv4 address are not."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in SPECIAL_V4)
     if address.scope_id is not None or address not in GLOBAL_UNICAST_V6:

@@ -1,11 +1,11 @@
-"""Callbacks under way, in Redis, with all of their state: a worker that ends takes nothing with it.
+"""The queue of callbacks, in Redis with all of their state, so that nothing is lost when a worker ends.
 
-A callback is enqueued in the partition of the entity that it tells of. Once it is due, one worker takes it, and settles
-it after the attempt: it is over, or due again later. A worker that dies in between loses nothing, since what was taken
-becomes due again by itself (HIDDEN_MS).
+A callback is enqueued in the partition of the entity that it tells of. Once it is due, one worker takes it, attempts it
+and settles it: it is then over, or due again later. If the worker dies in between, the callback becomes due again by
+itself (HIDDEN_MS).
 """
 
-# The parameters have the names that the scripts' headers give them.
+# Parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
 import math
@@ -33,21 +33,21 @@ from node.store.unreadable import reached
 log = structlog.get_logger()
 
 HIDDEN_MS = 30_000
-"""How long a callback that was taken is not due: three times as long as an attempt may last."""
+"""Visibility timeout of a taken callback, in milliseconds: three times the longest attempt."""
 
 REMEMBER_MS = 10 * 60_000
-"""How long a delivered message is known as such: an event that a dead worker had handled comes again within that
-time."""
+"""Milliseconds for which a delivered message is remembered. An event that a dead worker had already handled comes again
+within that time, and its message is then recognised."""
 
 POLL_SECONDS = 5.0
-"""Between two reads of a partition for what other processes have enqueued there."""
+"""Seconds between two reads of a partition for callbacks that other processes have enqueued there."""
 
 DEAD_LETTERS_KEPT = 1000
 DEAD_LETTERS_OF_A_SITE = 100
-"""Dead letters that are kept in each partition, about; and how many of them, at most, of one site of publishers."""
+"""Dead letters kept in each partition, approximately, and the maximum of one site of publishers among them."""
 
 RECEIVER = (b"callback_url", b"callback_by")
-"""Fields of an entity: where its callbacks go, and who gave that URL (`node.callbacks.owners`)."""
+"""Fields of an entity: the URL of its callbacks, and the publisher that gave it (`node.callbacks.owners`)."""
 
 ENTITIES: Mapping[str, Callable[[str], Key]] = {
     "task_id": keys.task,
@@ -55,10 +55,11 @@ ENTITIES: Mapping[str, Callable[[str], Key]] = {
     "address": keys.inbox,
     "thread_id": keys.thread,
 }
-"""Keys of the entities that callbacks tell of, by the name that the id of each has in `data`."""
+"""Keys of the entities that callbacks tell of, by the name of the entity's id in `data`."""
 
 Ending = Literal["delivered", "dropped", "dead", "retry", "postpone"]
-"""How an attempt ended. The last two are not the end of the callback; `postpone` was no attempt at all."""
+"""How an attempt ended. After `retry` and `postpone` the callback is still in the queue; `postpone` means that no
+attempt was made."""
 
 
 @step
@@ -75,7 +76,7 @@ def callback_enqueue(
     after: int | str,
     fields: Rest,
 ) -> None:
-    """Puts a message under way, or replaces the older one of its name that has not been sent."""
+    """Enqueue a message, or replace the older message of its name that has not been sent yet."""
 
 
 @step
@@ -99,58 +100,58 @@ def callback_settle(
     about: str,
     told: int | str,
 ) -> None:
-    """Records how an attempt ended."""
+    """Record how an attempt ended."""
 
 
 @step
 def callback_discard(*, callback: Key, due: Key, name: str) -> None:
-    """Removes a callback under way, whatever it holds."""
+    """Remove a callback from the queue, whatever it contains."""
 
 
 @step
 def callback_forget(*, entity: Key, field: str, value: str | bytes) -> None:
-    """Removes the field of an entity that names a receiver, if it still has this value."""
+    """Remove the field of an entity that names a receiver, if the field still has this value."""
 
 
 class CallbackMessage(msgspec.Struct, frozen=True):
     """A message for a receiver."""
 
     name: str
-    """What it is about. Between messages of one name there is a pause, in which a newer one replaces an older one."""
+    """The subject. Between two messages of one name there is a pause, in which newer ones replace older ones."""
     id: str
-    """webhook-id."""
+    """The webhook-id."""
     url: str
     type: str
     at: int
-    """When it happened, ms."""
+    """When the event happened, in milliseconds since 1970."""
     data: Mapping[str, object]
     after: int | None = None
-    """Of replies: the number before the first one that it is about. Several in quick succession make one message, which
-    must lead to all of them."""
+    """For replies: the number before the first reply that the message is about. Several replies in quick succession
+    make one message, which must lead to all of them."""
 
     @property
     def about(self) -> str:
-        """The part of what its owner sees of it (`delivery.py`) that no attempt changes."""
+        """The part of the message's delivery record (`delivery.py`) that no attempt changes."""
         return f"{self.at} {self.type} {urlsplit(self.url).hostname}"
 
 
 def id_of_message(event: Event) -> str:
-    """The webhook-id of the message about an event: the same however often the event is handled."""
+    """Return the webhook-id of the message about an event. It is the same however often the event is handled."""
     return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
 
 
 class Callback(CallbackMessage, frozen=True, kw_only=True):
-    """A message on its way."""
+    """A message that a worker has taken from the queue."""
 
     partition: int
     attempt: int
     """Attempts made so far."""
     misses: int = 0
-    """How many of them were answered 404."""
+    """How many of these attempts were answered with 404."""
     waited: int = 0
-    """For how long it was told to wait for its turn or a breaker, ms. Time in which no worker ran does not count."""
+    """Milliseconds that it was told to wait for a turn or a breaker. Time in which no worker ran does not count."""
     ours_until: float = math.inf
-    """Loop time from which another worker may have taken it, too."""
+    """Loop time from which another worker may have taken the message as well."""
 
 
 class DeadLetter(CallbackMessage, frozen=True, kw_only=True):
@@ -164,7 +165,7 @@ class DeadLetter(CallbackMessage, frozen=True, kw_only=True):
 
 
 class RawDeadLetter(NamedTuple):
-    """A dead letter as it is stored; it may lack fields."""
+    """A dead letter as it is stored. Fields may be missing."""
 
     partition: int
     entry: str
@@ -173,16 +174,16 @@ class RawDeadLetter(NamedTuple):
 
     @property
     def id(self) -> str:
-        """webhook-id; without one, its partition and the id of its stream entry."""
+        """The webhook-id; without one, the partition and the id of the stream entry."""
         return self.text(b"id", f"{self.partition:02x}-{self.entry}")
 
     @property
     def url(self) -> str:
-        """Where it was sent."""
+        """The URL to which the message was sent."""
         return self.text(b"url")
 
     def text(self, field: bytes, default: str = "-") -> str:
-        """A field as it can be shown."""
+        """Return a field in a form that can be shown."""
         return self.fields.get(field, default.encode()).decode(errors="replace")
 
 
@@ -190,16 +191,16 @@ class CallbackQueue:
     """Enqueues, takes and settles callbacks, and keeps the dead letters."""
 
     def __init__(self, store: Store, unpack: Callable[[bytes], Mapping[bytes, bytes]]) -> None:
-        """`unpack` gives the fields of a contract that was compacted."""
+        """`unpack` returns the fields of a compacted contract."""
         self._store = store
         self._unpack = unpack
         self.schedule = PartitionSchedule(POLL_SECONDS)
-        """When something is due in which partition, as far as this process knows."""
+        """When something is due in each partition, as far as this process knows."""
 
     async def enqueue(self, partition: int, messages: Sequence[CallbackMessage], pause_ms: int = 0) -> None:
-        """Put messages under way, each to be sent `pause_ms` after the last one of its name at the earliest.
+        """Enqueue messages, each to be sent at least `pause_ms` after the last message of its name.
 
-        Nothing happens if a message or a newer one of its name is under way or was just delivered. Raises
+        A message changes nothing if it, or a newer one of its name, is in the queue or was just delivered. Raises
         StoreUnavailable.
         """
         enqueuing = [
@@ -221,9 +222,9 @@ class CallbackQueue:
         self.schedule.due_in(partition)
 
     async def take(self, partitions: Sequence[int]) -> list[Callback]:
-        """Take what is due in some partitions, for this worker alone; those that are out of reach are left for later.
+        """Take the due callbacks of some partitions for this worker alone. Partitions out of reach are left for later.
 
-        Raises StoreUnavailable if all are.
+        Raises StoreUnavailable if all are out of reach.
         """
         ours_until = get_running_loop().time() + HIDDEN_MS / 1000
         due = {partition: keys.callbacks_due(partition) for partition in partitions}
@@ -234,7 +235,7 @@ class CallbackQueue:
             taken += [(partition, name) for name in found.names]
         replies = await self._store.run_reachable([("HGETALL", keys.callback(*each)) for each in taken])
         rows = [(*each, fields_of(reply)) for each, reply in reached(taken, replies)]
-        # Without `attempt` it is over: it was settled after its worker had been too slow.
+        # A callback without `attempt` is over: the worker that had it before, and was too slow, has just settled it.
         read = [_read(*row, ours_until) for row in rows if b"attempt" in row[-1]]
         return [callback for callback in read if callback]
 
@@ -267,7 +268,7 @@ class CallbackQueue:
         self.schedule.due_in(partition, pause_ms / 1000)
 
     async def raw_dead(self) -> list[RawDeadLetter]:
-        """All dead letters as they are stored, oldest first. Raises StoreUnavailable."""
+        """Return all dead letters as they are stored, oldest first. Raises StoreUnavailable."""
         streams = (keys.callbacks_dead(partition) for partition in range(ids.PARTITIONS))
         found = await self._store.run_all(("XRANGE", stream, "-", "+") for stream in streams)
         kept = [
@@ -278,28 +279,28 @@ class CallbackQueue:
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
     async def dead(self) -> list[DeadLetter]:
-        """The dead letters that can be read, oldest first. Raises StoreUnavailable."""
+        """Return the dead letters that can be read, oldest first. Raises StoreUnavailable."""
         return readable_letters(await self.raw_dead())
 
     async def drop(self, letter: DeadLetter | RawDeadLetter) -> None:
-        """Forget a dead letter. Raises StoreUnavailable."""
+        """Delete a dead letter. Raises StoreUnavailable."""
         await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
 
     async def discard(self, partition: int, name: str) -> None:
-        """Forget a callback under way, even one that cannot be read. Raises StoreUnavailable."""
+        """Remove a callback from the queue, even one that cannot be read. Raises StoreUnavailable."""
         await self._store.run(
             callback_discard(callback=keys.callback(partition, name), due=keys.callbacks_due(partition), name=name)
         )
 
     async def redrive(self, letter: DeadLetter) -> None:
-        """Send a dead letter again, from the first attempt. Raises StoreUnavailable."""
+        """Enqueue a dead letter again, from the first attempt on. Raises StoreUnavailable."""
         await self.enqueue(letter.partition, [letter])
         await self.drop(letter)
 
     async def publisher(self, callback: Callback) -> str | None:
-        """Who gave the URL (`node.callbacks.owners`); None if the entity is gone, or no longer names that receiver.
+        """Return the publisher that gave the URL (`node.callbacks.owners`).
 
-        Raises StoreUnavailable.
+        None if the entity is gone, or no longer names this receiver. Raises StoreUnavailable.
         """
         found = await self._store.command("HMGET", _entity(callback), *RECEIVER)
         url, publisher = cast("list[bytes | None]", found)
@@ -313,19 +314,19 @@ class CallbackQueue:
         return publisher.decode() if publisher else publisher_of_url(callback.url)
 
     async def forget_target(self, callback: Callback) -> None:
-        """Remove the callback_url from the entity, because its receiver has asked for nothing more; one that the entity
-        has got meanwhile stays. Raises StoreUnavailable.
+        """Remove the callback_url from the entity, whose receiver wants no more callbacks. Another URL that the entity
+        has by now stays. Raises StoreUnavailable.
         """
         await self._store.run(callback_forget(entity=_entity(callback), field="callback_url", value=callback.url))
 
 
 async def pending_count(store: Store) -> int:
-    """How many callbacks are under way. Raises StoreUnavailable."""
+    """Return the number of callbacks in the queue. Raises StoreUnavailable."""
     return await total_of(store, (("ZCARD", keys.callbacks_due(partition)) for partition in range(ids.PARTITIONS)))
 
 
 async def overdue_ms(store: Store) -> int:
-    """For how long the oldest callback is due that no worker has taken; 0 if all that are due were taken.
+    """Return by how many milliseconds the oldest callback that no worker has taken is overdue; 0 if there is none.
 
     Raises StoreUnavailable.
     """
@@ -336,24 +337,24 @@ async def overdue_ms(store: Store) -> int:
 
 
 async def dead_count(store: Store) -> int:
-    """How many callbacks were given up and are kept. Raises StoreUnavailable."""
+    """Return the number of dead letters. Raises StoreUnavailable."""
     return await total_of(store, (("XLEN", keys.callbacks_dead(partition)) for partition in range(ids.PARTITIONS)))
 
 
 def _record(partition: int, message: CallbackMessage) -> Key:
-    """The key of what the owner of an entity sees of its callbacks."""
+    """Return the key of the delivery record, which the owner of the entity sees."""
     names = (*ENTITIES, "inbox_task")
     return keys.callback_record(partition, next(str(message.data[name]) for name in names if name in message.data))
 
 
 def _entity(callback: Callback) -> Key:
-    """The key of what a callback tells of."""
+    """Return the key of the entity that a callback tells of."""
     return next(key(str(callback.data[name])) for name, key in ENTITIES.items() if name in callback.data)
 
 
 def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback | None:
-    """A callback that was taken; None if it cannot be read. The others that were taken do not wait for it, and it is
-    due again by itself: another version of the node may read it.
+    """Return a callback that was taken; None if it cannot be read. The others that were taken do not wait for it. It
+    becomes due again by itself: another version of the node may be able to read it.
     """
     try:
         return Callback(
@@ -370,7 +371,7 @@ def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: flo
 
 
 def readable_letters(kept: Sequence[RawDeadLetter]) -> list[DeadLetter]:
-    """Those that can be read, oldest first."""
+    """Return the dead letters that can be read, oldest first."""
     letters = show_each((((each.partition, each.entry), each) for each in kept), lambda _, each: _letter(each))
     return sorted(letters.values(), key=lambda letter: letter.at)
 

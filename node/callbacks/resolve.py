@@ -1,8 +1,8 @@
-"""Names to addresses: look-ups that take turns, and the one that is made when a client gives a URL.
+"""Resolves names to addresses: look-ups that take turns, and the check of a URL's name when a client gives the URL.
 
-A look-up takes no thread, but one that nobody answers keeps a place for two seconds. Places are given in turn to
-registrable domains and to publishers, so that the slow names of one of them wait for each other only. What an address
-means for a connection is decided in `guard.py`: the answer may be another one by the time of the call.
+A look-up takes no thread, but one that nobody answers holds a place for two seconds. Places are given in turn to
+registrable domains and to the sites of publishers, so that the slow names of one of them only delay each other.
+`guard.py` decides what an address means for a connection: by the time of the call, the answer may be another one.
 """
 
 import asyncio
@@ -19,30 +19,31 @@ from node.config.values import Address
 from node.share.fair_semaphore import FairSemaphore, QueueFull
 
 TURN_SECONDS = 1.0
-"""How long a look-up waits for its place."""
+"""Longest wait of a look-up for its place, in seconds."""
 
 ACCEPT_TIMEOUT = 1.0
 """Seconds for a look-up while a client waits for the acknowledgement."""
 
 PLACES = 64
-"""Look-ups at the same time in this process. Each has two sockets."""
+"""Look-ups at the same time in this process. Each uses two sockets."""
 
 PLACES_EACH_DOMAIN = 8
 PLACES_EACH_CLIENT = 4
-"""Fewer than a domain has, so that one client does not take all places of a domain that others name, too."""
+"""For the clients of one site together. Fewer than PLACES_EACH_DOMAIN, so that one site does not take all places of a
+domain that others name, too."""
 
 WAITING_EACH = 64
-"""Look-ups of one client, or below one domain, that may wait for a place. More would not get one in time."""
+"""Look-ups of one site, or below one domain, that may wait for a place. More would not get one in time."""
 
 MAX_KEEP_SECONDS = 30.0
-"""How long an answer is kept, or for its own time to live if that is shorter. So a burst of callbacks to one host
-causes one look-up."""
+"""Longest time for which an answer is kept, in seconds; its own TTL applies if that is shorter. So a burst of callbacks
+to one host causes one look-up."""
 
 KEEP_FAILURE_SECONDS = 10.0
-"""How long it is remembered that a name has no address, or that its servers do not answer."""
+"""Seconds for which it is remembered that a name has no address, or that its servers do not answer."""
 
 NAMES_KEPT = 4096
-"""Names that are kept of those that resolved, and as many of those that did not; the oldest is dropped first."""
+"""Maximum number of names kept that resolved, and of names kept that did not. The oldest is dropped first."""
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Resolver(Protocol):
     """Finds all addresses of a name, at least one, in the order in which to try them."""
 
     async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
-        """`client`: on whose behalf. Raises NotResolved, soon enough for a call to follow."""
+        """`client`: the site on whose behalf. Ends soon enough for a call to follow. Raises NotResolved."""
         ...
 
 
@@ -60,7 +61,7 @@ class _Kept(Generic[T]):
 
     def __init__(self) -> None:
         self._entries: dict[str, tuple[float, T]] = {}
-        """Each with the time until which it is valid, in the order in which they were put."""
+        """Each value with the monotonic time until which it is valid, in the order of insertion."""
 
     def get(self, host: str) -> T | None:
         until, value = self._entries.get(host, (0.0, None))
@@ -74,7 +75,7 @@ class _Kept(Generic[T]):
 
 
 class SystemResolver:
-    """Looks names up, once for all who want the same one at the same time, and keeps the answer for a short while."""
+    """Looks up names. Simultaneous requests for one name share a look-up, and its answer is kept for a short while."""
 
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup or Lookup()
@@ -91,7 +92,7 @@ class SystemResolver:
         if look_up is None:
             async with AsyncExitStack() as places:
                 await self._turn(places, host, client)
-                # Somebody else may have begun or even finished the look-up meanwhile.
+                # Somebody else may have begun or even finished the look-up in the meantime.
                 if (known := self._known(host)) is not None:
                     return known
                 look_up = self._under_way.get(host)
@@ -104,13 +105,13 @@ class SystemResolver:
         return found.addresses
 
     def _known(self, host: str) -> Sequence[Address] | None:
-        """The addresses, if they are kept. Raises NotResolved if it is kept that there are none."""
+        """Return the addresses, if they are kept. Raises NotResolved if a failure is kept."""
         if reason := self._failed.get(host):
             raise NotResolved(reason)
         return self._found.get(host)
 
     async def _turn(self, places: AsyncExitStack, host: str, client: str) -> None:
-        """Wait for a place, and enter it into `places`, whose end frees it. Raises NotLookedUp."""
+        """Wait for a place, and add it to `places`, which frees it at its end. Raises NotLookedUp."""
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await places.enter_async_context(self._clients.of(client))
@@ -119,7 +120,7 @@ class SystemResolver:
             raise NotLookedUp(f"{host} had to wait too long for others") from error
 
     async def _look_up(self, host: str, places: AsyncExitStack) -> LookupResult | NotResolved:
-        """The result, for all who wait. The places are kept until the look-up has ended, even if nobody waits."""
+        """Return the result, for all who wait. The places are held until the look-up ends, even if nobody waits."""
         async with places:
             try:
                 found = await self._lookup(host)
@@ -138,7 +139,7 @@ async def check_name(
 ) -> None:
     """Raise TargetRefused if the name of a target has an address that is not public.
 
-    A name that does not resolve in time passes, since the guard looks again at every call.
+    A name that does not resolve within `timeout` passes, since the guard looks again at every call.
     """
     if target.address is not None:
         return

@@ -1,7 +1,7 @@
 """One attempt to deliver a webhook: one POST (`call.py`), and what its answer means for the message.
 
-The body of the answer is read, so that the receiver is not cut off while it writes, but not used. When the next attempt
-is due, and which callback is given up, is decided in `service.py`.
+The body of the answer is read but not used, so that the receiver is not cut off while it writes. `service.py` decides
+when the next attempt is due, and which callback is given up.
 """
 
 import time
@@ -26,11 +26,11 @@ class Sender:
 
     @property
     def policy(self) -> TargetPolicy:
-        """What URLs, and the addresses of the next attempts, are judged by."""
+        """The policy for URLs, and for the addresses of the next attempts."""
         return self._caller.policy
 
     async def send(self, target: Target, envelope: Envelope, requester: Requester) -> AttemptResult:
-        """POST the message once. Raises StoreUnavailable; what the network causes is a result."""
+        """POST the message once. Raises StoreUnavailable. Network errors are returned as results."""
         result = await self._caller.call(target, self._request(target, envelope), requester)
         if isinstance(result, CallAnswer):
             return judge(result.status, result.headers, time.time())

@@ -1,7 +1,7 @@
 """Delivers callbacks: at least once, no faster than a receiver can take them, and not for ever (DESIGN 8).
 
 Two parts, both in the worker: `Callbacks` turns events of the outbox into messages in the queue, and `Deliverer` sends
-what is due there. How an attempt can end, and what follows, is the table in `attempt.py`.
+the messages that are due. The table in `attempt.py` lists how an attempt can end, and what follows.
 """
 
 import asyncio
@@ -42,43 +42,45 @@ from node.store.partition_schedule import run_due
 log = structlog.get_logger()
 
 JITTER = 0.2
-"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread out."""
+"""Share of a pause by which it is randomly lengthened or shortened, so that the retries to one receiver spread out."""
 
 MAX_MISSES = 3
-"""After this many answers of 404 the receiver is taken for gone, and the message is dropped."""
+"""Number of 404 answers after which the receiver counts as gone, and the message is dropped."""
 
 PUT_OFF = "waits for its turn: earlier callbacks to this receiver failed, or its limit is used up"
-"""What the owner is told of a callback that could not be attempted yet, unless an earlier attempt failed."""
+"""The error that the owner sees for a callback that could not be attempted yet, unless an earlier attempt failed."""
 
 MAX_UNDER_WAY = 2000
-"""Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
+"""Maximum number of callbacks that this process has taken and not settled. Most of them wait for Redis or for a
+place."""
 
 MAX_WAIT_MS = 48 * 3600_000
-"""How long a message waits for a breaker that opens again and again; then it is given up."""
+"""Longest wait of a message for its turn or for a breaker that opens again and again, in milliseconds. After that it is
+given up."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Seconds between tries to record how an attempt ended. All of them end before the callback is due again
+"""Seconds between tries to record how an attempt ended. All tries end before the callback is due again
 (`queue.HIDDEN_MS`)."""
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[CallbackMessage]]]
-"""The messages that a feature has for an event; each is sent at once."""
+"""Returns the messages that a feature has for an event. Each is due at once."""
 
 
 class Overdue(Exception):
-    """This process stood still for so long after it took a callback that another worker may have taken it, too."""
+    """This process stood still for so long after it took a callback that another worker may have taken it as well."""
 
 
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
     def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf]) -> None:
-        """`others`: by kind of event, the messages of features whose callbacks say more."""
+        """`others`: the messages of features whose callbacks say more, by kind of event."""
         self._queue = queue
         self._base = public_url
         self._others = others
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Enqueue for a batch of events of one partition. If it is repeated, a message may be sent twice.
+        """Enqueue the messages for events of one partition. Handling the same events again may send a message twice.
 
         Raises StoreUnavailable.
         """
@@ -90,7 +92,7 @@ class Callbacks:
                 await self._queue.enqueue(event.partition, more)
 
     def _message(self, event: Event) -> CallbackMessage | None:
-        """The message about an event; None if no callback is wanted for it."""
+        """Return the message about an event; None if no callback is wanted for it."""
         callback_url, entity = event.fields.get("callback"), event.entity
         if not callback_url:
             return None
@@ -117,7 +119,7 @@ class Callbacks:
 
 
 class Deliverer:
-    """Sends what is due, within the share of its publisher and as far as the breakers allow."""
+    """Sends the callbacks that are due, within the shares of their publishers and as far as the breakers allow."""
 
     def __init__(
         self,
@@ -128,9 +130,9 @@ class Deliverer:
         concurrency: Concurrency,
         sources: Mapping[str, CallbackSource],
     ) -> None:
-        """`concurrency`: the limits that its attempts share with other calls.
+        """`concurrency`: the places that its attempts share with other calls.
 
-        `sources`: by their types, the sources of callbacks that are not about an entity.
+        `sources`: the sources of callbacks that are not about an entity, by type of callback.
         """
         self._queue = queue
         self._sender = sender
@@ -140,16 +142,16 @@ class Deliverer:
         self._entities = EntitySource(queue)
         self._sources = sources
         self.outcomes: defaultdict[str, int] = defaultdict(int)
-        """Attempts by how they ended, for the metrics."""
+        """Number of attempts by how they ended, for the metrics."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until `stop` is set. Attempts under way then have `partition_schedule.STOP_SECONDS` to end."""
         await run_due(self._queue.schedule, self._queue.take, self._attempt, most=MAX_UNDER_WAY, stop=stop)
 
     async def _attempt(self, callback: Callback) -> None:
-        """Attempt a callback, and settle it. Whatever goes wrong with it does not affect the others.
+        """Attempt a callback, and settle it. A failure here does not affect other callbacks.
 
-        If it cannot be settled, for one because Redis is out of reach, it becomes due again by itself.
+        If the callback cannot be settled, for example because Redis is out of reach, it becomes due again by itself.
         """
         try:
             try:
@@ -160,7 +162,7 @@ class Deliverer:
                 log.exception("callback not sent", webhook_id=callback.id, type=callback.type)
                 await self._retry(callback, Retry("an error of the node, see its log"))
         except (StoreUnavailable, Overdue):
-            pass  # the connection logs the first; of the second, another worker knows more by now
+            pass  # the connection logs the first; after the second, another worker settles the callback
         except Exception:
             log.exception("callback not settled", webhook_id=callback.id, type=callback.type)
 
@@ -183,7 +185,7 @@ class Deliverer:
             return await self._sender.send(target, prepared.envelope, requester)
 
         result, has_failed = await if_admitted(self._breaker, self._concurrency, target, requester, send)
-        # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
+        # Settled before the breaker is told: if that fails, a receiver that has the message does not get it again.
         await self._settle(callback, result, source, prepared)
         await self._breaker.note(target, requester, result, works=has_failed and isinstance(result, Delivered))
 
@@ -192,7 +194,7 @@ class Deliverer:
     ) -> None:
         match result:
             case Delivered():
-                if prepared.following:  # replaces this one in the queue, and stays there when this one is settled
+                if prepared.following:  # replaces this message in the queue, and stays when this one is settled
                     await self._queue.enqueue(callback.partition, [prepared.following])
                 await self._end(callback, "delivered", source.pause_ms, "")
             case ReceiverGone():
@@ -212,7 +214,9 @@ class Deliverer:
                 await self._retry(callback, result, prepared.publisher)
 
     async def _postpone(self, callback: Callback, wait_ms: int, publisher: str) -> None:
-        """Wait for a turn, at a random distance from the others that wait, but not for ever."""
+        """Postpone the callback by `wait_ms` and a random delay; give it up if it has waited, or would
+        wait, too long.
+        """
         if wait_ms > MAX_TURN_MS:
             await self._end(callback, "dead", 0, "too many callbacks wait before it", publisher)
         elif callback.waited > MAX_WAIT_MS:
@@ -221,7 +225,7 @@ class Deliverer:
             await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000), PUT_OFF)
 
     async def _retry(self, callback: Callback, result: Rejected | Retry, publisher: str = "") -> None:
-        """Try again when the schedule says so; after the last attempt it becomes a dead letter."""
+        """Try again when the schedule says so. After the last attempt, the callback becomes a dead letter."""
         if callback.attempt >= len(self._retry_seconds):
             await self._end(callback, "dead", 0, result.reason, publisher)
             return
@@ -233,7 +237,7 @@ class Deliverer:
         """Record how the attempt ended, with a few tries. Raises StoreUnavailable if all fail."""
         self.outcomes[ending] += 1
         if ending in {"dropped", "dead"}:
-            # No warning: whoever gives a URL can have as many of them given up as there are callbacks.
+            # Not a warning: whoever gives a URL could cause one for every callback to it.
             log.info("callback given up", ending=ending, webhook_id=callback.id, type=callback.type, reason=reason)
         for pause in SETTLE_PAUSES:
             with suppress(StoreUnavailable):

@@ -1,7 +1,7 @@
-"""What a callback says, and for whom: asked anew for each attempt, so that it is up to date.
+"""What a callback says, and on whose behalf it is sent. Both are determined anew for each attempt.
 
-Most callbacks name what happened to an entity, and go to the URL that the entity keeps. A feature whose callbacks say
-more has a source of its own, which the composition root hands over, by their types.
+Most callbacks say what happened to an entity, and go to the URL that the entity keeps. A feature whose callbacks say
+more has its own source. The composition root hands these sources over, by type of callback.
 """
 
 from typing import Protocol
@@ -12,39 +12,40 @@ from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 
 ENTITY_PAUSE_MS = 5000
-"""Time between two messages about one thread, session or inbox. What happens meanwhile goes into one message."""
+"""Minimum time between two messages about one thread, session or inbox, in milliseconds. Events in the meantime are
+merged into one message."""
 
 
 class PreparedCallback(msgspec.Struct, frozen=True):
     """A callback that is ready to be sent."""
 
     publisher: str
-    """Who gave the URL (`node.callbacks.owners`)."""
+    """The publisher that gave the URL (`node.callbacks.owners`)."""
     envelope: Envelope
     following: CallbackMessage | None = None
-    """The message to send once this one has arrived."""
+    """The message to enqueue once this one has been delivered."""
 
 
 class CallbackSource(Protocol):
     """Prepares callbacks of some types."""
 
     pause_ms: int
-    """Time between two messages of one name."""
+    """Minimum time between two messages of one name, in milliseconds."""
 
     async def prepare(self, callback: Callback, host: str) -> PreparedCallback | None:
-        """What to send to `host`; None if what it tells of is gone, or no longer names that receiver.
+        """Return what to send to `host`; None if the callback's subject is gone, or no longer names this receiver.
 
         Raises StoreUnavailable.
         """
         ...
 
     async def forget(self, callback: Callback) -> None:
-        """Send that receiver nothing more, because it has asked for that. Raises StoreUnavailable."""
+        """Have no more callbacks sent to this receiver, because it has asked for that. Raises StoreUnavailable."""
         ...
 
 
 class EntitySource:
-    """The source of what happened to threads, contracts, sessions and inboxes."""
+    """The source of callbacks about threads, contracts, sessions and inboxes."""
 
     pause_ms = ENTITY_PAUSE_MS
 
@@ -57,7 +58,7 @@ class EntitySource:
         if publisher is None:
             return None
         data = callback.data
-        if callback.after is not None:  # known only now: while a message waits, newer ones are merged into it
+        if callback.after is not None:  # known only now: newer messages are merged into a waiting one
             data = {**data, "api_url": f"{data['api_url']}?since_seq={callback.after}"}
         return PreparedCallback(publisher, Envelope.of(callback.id, callback.type, callback.at, data, host=host))
 

@@ -1,8 +1,8 @@
 """Callback URLs: one strict grammar, and what is refused without asking the DNS.
 
-A URL is taken apart once, here, and requests are built from the parts, so that no second parser can read it
-differently. What two parsers are known to read differently is refused. Which addresses a name may have is checked in
-`resolve.py` and, at every call, in `guard.py`.
+A URL is parsed once, here, and requests are built from its parts, so that no second parser can read it differently.
+Forms that two parsers are known to read differently are refused. The addresses of a name are checked in `resolve.py`
+and, at every call, in `guard.py`.
 """
 
 import re
@@ -28,7 +28,7 @@ LOCAL_DOMAINS = frozenset(
         *("arpa", "onion", "alt"),
     )
 )
-"""Last labels that are not in the public DNS, or have no hosts there (RFC 6761, 6762, 8375, 9476)."""
+"""Last labels of names that are not in the public DNS, or have no hosts there (RFC 6761, 6762, 8375, 9476)."""
 
 ANY_ADDRESS_DOMAINS = frozenset(
     (
@@ -38,7 +38,8 @@ ANY_ADDRESS_DOMAINS = frozenset(
         *("metadata.packet.net", "metadata.platformequinix.com", "metadata.tencentyun.com"),
     )
 )
-"""Public domains whose names lead to a private address, or to any address. A courtesy: the guard judges addresses."""
+"""Public domains whose names lead to a private address, or to any address. Refusing them is a courtesy to the client:
+the guard judges the addresses."""
 
 Reason = Literal["syntax", "port", "private", "own"]
 
@@ -52,11 +53,11 @@ _URL = re.compile(
 )
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label that some parsers take for a part of an IPv4 address
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label that some parsers read as part of an IPv4 address
 
 
 class TargetRefused(Exception):
-    """A URL that is never called. The message says why, for the client that gave it."""
+    """A URL that is never called. The message tells the client that gave the URL why."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -67,28 +68,28 @@ class TargetPolicy(msgspec.Struct, frozen=True):
     """What may be called."""
 
     own: tuple[str, int] = ("", 0)
-    """Host and port of this node, which it does not call: that could become a loop."""
+    """Host and port of this node, which does not call itself: that could become a loop."""
     refused: tuple[Network, ...] = ()
     """Networks that are never called: public ones of the operator, or a NAT64 prefix."""
     allow_private: bool = False
-    """For tests: any port, any name, any address that is not refused."""
+    """For tests: allows any port, any name, and any address that is not in `refused`."""
 
     @classmethod
     def of(cls, public_url: str, *, refused: Sequence[Network] = (), allow_private: bool = False) -> "TargetPolicy":
-        """For a node at `public_url` (`Settings.public_url`)."""
+        """Return the policy of a node at `public_url` (`Settings.public_url`)."""
         parts = urlsplit(public_url)
         host = parts.hostname or ""
         own = f"[{host}]" if ":" in host else host, parts.port or DEFAULT_PORTS[parts.scheme]
         return cls(own, tuple(refused), allow_private)
 
     def allows(self, address: Address) -> bool:
-        """Whether an address may be connected to."""
+        """Whether connections to an address are allowed."""
         plain = unmapped(address)
         return (self.allow_private or is_public(address)) and not any(plain in network for network in self.refused)
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A URL in parts, allowed as far as that can be said without the DNS."""
+    """A parsed URL, allowed as far as can be told without the DNS."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -99,7 +100,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """The value of Host."""
+        """The value of the Host header."""
         return self.host if self.port == DEFAULT_PORTS[self.scheme] else f"{self.host}:{self.port}"
 
     @property
@@ -108,12 +109,12 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> Address | None:
-        """The address, if the host is one."""
+        """The address, if the host is an address; None if it is a name."""
         return _address(self.host)
 
 
 def parse(url: str, policy: TargetPolicy) -> Target:
-    """Take a callback URL apart. Raises TargetRefused."""
+    """Parse a callback URL. Raises TargetRefused."""
     if len(url) > MAX_URL:
         raise TargetRefused("syntax", f"the URL is longer than {MAX_URL} characters")
     match = _URL.fullmatch(url)
@@ -123,7 +124,7 @@ def parse(url: str, policy: TargetPolicy) -> Target:
     if scheme not in ("http", "https"):
         raise TargetRefused("syntax", "the URL is neither http nor https")
     path, query = match["path"], match["query"]
-    if not path and query and "@" in query:  # some parsers take what is before it for a user name
+    if not path and query and "@" in query:  # some parsers read the text before it as a user name
         raise TargetRefused("syntax", "the URL has an @ before its path")
     port = int(match["port"] or DEFAULT_PORTS[scheme])
     resource = (path or "/") + (f"?{query}" if query is not None else "")
@@ -133,7 +134,7 @@ def parse(url: str, policy: TargetPolicy) -> Target:
 
 
 def _host(host: str, policy: TargetPolicy) -> str:
-    """The host in its only spelling."""
+    """Return the host in its only allowed spelling. Raises TargetRefused."""
     if len(host) > MAX_HOST:
         raise TargetRefused("syntax", f"the host is longer than {MAX_HOST} characters")
     labels = host.split(".")
@@ -164,7 +165,7 @@ def _address(host: str) -> Address | None:
 
 def _check_port(target: Target, policy: TargetPolicy) -> None:
     own_host, own_port = policy.own
-    # At the other web ports of the same host there is usually a proxy in front of this node.
+    # The other web ports of the same host usually belong to a proxy in front of this node.
     if target.host == own_host and (target.port == own_port or target.port in WEB_PORTS):
         others = f", or a port other than {_listed(WEB_PORTS | {own_port})}" if policy.allow_private else ""
         raise TargetRefused("own", f"the URL is this node's own; give the receiver another name or address{others}")
@@ -177,7 +178,7 @@ def _listed(ports: Iterable[int]) -> str:
 
 
 def _what_is_wrong(url: str) -> str:
-    """The likeliest reason why a URL does not fit the grammar."""
+    """Return the likeliest reason why a URL does not fit the grammar."""
     authority = re.split(r"[/?#]", url.partition("://")[2])[0]
     if not url.isascii():
         return "the URL is not plain ASCII; write the host in punycode and percent-encode the rest"

@@ -1,6 +1,6 @@
 """Judges a callback_url, or the URL of an agent, when a client gives it (DESIGN 8).
 
-This is a courtesy: the client learns at once that a URL would never be called. What protects others is the guard, which
+This is a courtesy: the client learns at once that a URL would never be called. Others are protected by the guard, which
 judges again at every attempt (`guard.py`).
 """
 
@@ -14,14 +14,14 @@ from node.config import Settings
 from node.store.idempotency import IdempotencyKey
 
 CALLBACK_URL = "callback_url"
-"""The field that usually holds the URL."""
+"""The name of the field that usually holds the URL."""
 
 
 class TargetCheck:
     """Refuses URLs that would never be called."""
 
     def __init__(self, settings: Settings, is_known: Callable[[IdempotencyKey], Awaitable[bool]]) -> None:
-        """`is_known`: whether a request with that Idempotency-Key has created something before."""
+        """`is_known` tells whether an earlier request with an Idempotency-Key has created something."""
         self._is_known = is_known
         self._resolver = SystemResolver()
         self.change(settings)
@@ -31,17 +31,18 @@ class TargetCheck:
         self._policy = policy_of(settings)
 
     def check(self, url: str, field: str = CALLBACK_URL) -> Target:
-        """Judge the URL without looking up its name, where an acknowledgement must not wait. Raises Invalid."""
+        """Return the parsed URL without looking up its name, where an acknowledgement must not wait. Raises Invalid."""
         try:
             return parse(url, self._policy)
         except TargetRefused as refused:
             raise _invalid(refused, field) from None
 
     async def accept(self, url: str, client: str, repeats: IdempotencyKey | None = None) -> dict[str, str]:
-        """Judge the URL, and the addresses that its name has now, within a second. Returns what is to be kept of it.
+        """Judge the URL, and the addresses that its name has now, within a second. Returns the fields to keep (`kept`).
 
-        `repeats`: the key under which something is created. If it was before, nothing is kept of this request, so that
-        it does not matter where the URL leads by now. Raises Invalid, StoreUnavailable.
+        `repeats`: the Idempotency-Key of a request that creates something. If an earlier request with that key has
+        created it, nothing of this request is kept, so it does not matter where the URL leads by now. Raises Invalid,
+        StoreUnavailable.
         """
         kept = self.kept(url, client)
         try:
@@ -53,12 +54,12 @@ class TargetCheck:
         return kept
 
     def kept(self, url: str, client: str) -> dict[str, str]:
-        """The fields of an entity that say where its callbacks go, and who gave that URL."""
+        """Return the fields of an entity that say where its callbacks go, and which publisher gave that URL."""
         return {"callback_url": url, "callback_by": publisher_of(client)}
 
 
 def policy_of(settings: Settings) -> TargetPolicy:
-    """What this node may call."""
+    """Return what a node with these settings may call."""
     refused = settings.callback_refused_networks.networks
     return TargetPolicy.of(settings.public_url, refused=refused, allow_private=settings.callback_allow_private)
 

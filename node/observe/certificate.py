@@ -1,7 +1,7 @@
 """How long the TLS certificate of the node's public address is still valid.
 
-The proxy in front of the node has the certificate, and renews it. Once an hour the address is called as a client would
-call it. Where that does not work from the node itself, no figure is shown.
+The proxy in front of the node has the certificate and renews it. Once an hour, the node connects to its public address
+as a client would. If that does not work from the node itself, no figure is shown.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from node.observe.metrics.snapshots import Reading
 log = structlog.get_logger()
 
 LOOK_SECONDS = 3600.0
-"""Time between two looks."""
+"""Interval between two looks, in seconds."""
 
 DEADLINE = 10.0
-"""How long one look may take, in seconds."""
+"""Maximum duration of one look, in seconds."""
 
 
 class Certificate:
@@ -30,22 +30,22 @@ class Certificate:
     def __init__(self, public_url: str) -> None:
         self._url = urlsplit(public_url)
         self._ends: float | None = None
-        """When it ends, in seconds since 1970; 0 if clients do not trust it. None: not known."""
+        """When the certificate expires, in seconds since 1970; 0 if clients do not trust it; None if unknown."""
 
     def figures(self) -> list[Reading]:
-        """The seconds for which clients still trust it, as a metric."""
+        """Return the seconds for which clients still trust the certificate, as a metric; nothing if unknown."""
         if self._ends is None:
             return []
         return [Reading("relay_certificate_seconds", (), max(0.0, self._ends - time.time()))]
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Look until `stop` is set."""
+        """Look at the certificate every LOOK_SECONDS, until `stop` is set."""
         while self._url.scheme == "https" and not stop.is_set():
             await self.look()
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Ask for the certificate. If the address does not answer, what was known stays."""
+        """Look at the certificate. If the address does not answer, the last result stays."""
         try:
             self._ends = await self._asked()
         except ssl.SSLCertVerificationError as untrusted:
@@ -55,7 +55,7 @@ class Certificate:
             log.info("certificate not seen", reason=str(failure) or "no answer in time")
 
     async def _asked(self) -> float:
-        """When it ends, in seconds since 1970. Raises OSError, TimeoutError."""
+        """Return when the certificate expires, in seconds since 1970. Raises OSError, TimeoutError."""
         async with asyncio.timeout(DEADLINE):
             _, writer = await asyncio.open_connection(self._url.hostname, self._url.port or 443, ssl=True)
         try:

@@ -18,15 +18,15 @@ class GroupLag(msgspec.Struct):
     waiting: int = 0
     """Events that nobody has read yet."""
     unacknowledged: int = 0
-    """Events that a worker has read and not acknowledged; it may have died since."""
+    """Events that a worker has read and not acknowledged. That worker may have died since."""
     oldest_seconds: float = 0.0
     """Age of the oldest event that is unread or unacknowledged."""
     consumers: int = 0
-    """Workers that are alive; each reads for every group. Redis' own list is not used: it keeps those that died."""
+    """Workers that are alive; each reads for every group. Redis' own list is not used, as it keeps dead ones."""
 
 
 async def lags(store: Store) -> list[GroupLag]:
-    """Every group, by name. Raises StoreUnavailable."""
+    """Return the lag of every group, sorted by name. Raises StoreUnavailable."""
     groups: dict[str, GroupLag] = {}
     for found in await gather(*(_partition(store, partition) for partition in range(ids.PARTITIONS))):
         for lag in found:

@@ -1,4 +1,4 @@
-"""GET /health: whether the node serves, and what it can do (SPEC 2.8). GET /ready: whether to send it requests.
+"""GET /health: whether the node serves, and what it can do (SPEC 2.8). GET /ready: whether to send requests to it.
 
 Both are public, so neither shows a counter.
 """
@@ -21,7 +21,7 @@ from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 HEALTH_SECONDS = 0.1
-"""How long an answer is reused, so that frequent health checks are no load on the store."""
+"""Seconds for which an answer is reused, so that frequent health checks put no load on the store."""
 
 RETRY_SOON = (b"retry-after", b"1")
 
@@ -29,7 +29,7 @@ Shortage = Literal["ok", "low"]
 
 
 class LiveCapabilities(Capabilities):
-    """`durability`: what acknowledged writes survive, from what the servers say; `none`: not even a restart."""
+    """`durability`: what acknowledged writes survive, according to the Redis servers; `none`: not even a restart."""
 
     durability: Kept
 
@@ -43,7 +43,7 @@ class Health(msgspec.Struct):
     memory: Annotated[Shortage, Meta(examples=["ok"])]
     """`low`: new sessions and threads are refused for now."""
     disk: Annotated[Shortage, Meta(examples=["ok"])]
-    """`low`: likewise, for lack of disk space."""
+    """`low`: the same is refused, for lack of disk space."""
     capabilities: LiveCapabilities
 
 
@@ -54,7 +54,7 @@ class Ready(msgspec.Struct):
 
 
 class HealthApi:
-    """The health of this process and of the store it works on."""
+    """The health of this process and of the store that it uses."""
 
     def __init__(self, store: Store, settings: Settings, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -63,7 +63,7 @@ class HealthApi:
         self.draining = False
         """Set when the process is about to stop: it still serves, but load balancers should use other processes."""
         self._healthy: Response | None = None
-        """The last answer with 200."""
+        """The last answer with status 200."""
         self._healthy_until = 0.0
         self._reads = SharedReads(self._read)
 
@@ -73,7 +73,7 @@ class HealthApi:
         also=(OtherAnswer("application/json", Health, 503, "The store is out of reach."),),
     )
     async def get_health(self, request: Request) -> Response:
-        """200 while the store answers, else 503."""
+        """Answer 200 while the store answers, else 503."""
         if self._healthy and monotonic() < self._healthy_until and self._store.connected:
             return self._healthy
         return await self._reads.get(None)
@@ -84,10 +84,10 @@ class HealthApi:
         also=(OtherAnswer("application/json", Ready, 503, "It is about to stop, or the store is out of reach."),),
     )
     async def get_ready(self, request: Request) -> Response:
-        """200 if load balancers may send requests here, else 503. Costs no call to the store.
+        """Answer 200 if load balancers may send requests here, else 503. Makes no call to the store.
 
-        This is not the health of the store: while one primary of a cluster fails over, the rest is served, and another
-        process could do no better. Only a process that reaches no primary at all should get no requests.
+        This is not the health of the store: while one primary of a cluster fails over, everything else is served, and
+        another process could do no better. Only a process that reaches no primary at all should get no requests.
         """
         if self._store.connected and not self.draining:
             return json_response(Ready("ready"), headers=NO_STORE)
@@ -109,7 +109,7 @@ class HealthApi:
         return Health(status, VERSION, self._settings.node_id, memory, disk, live)
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.8."""
+        """Return the routes (SPEC 4.8)."""
         return routes_of(
             "utility",
             ("GET", "/health", self.get_health),

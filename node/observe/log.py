@@ -1,8 +1,8 @@
-"""How a process of the node logs: one JSON object a line on stderr, for our messages and those of libraries alike.
+"""How a process of the node logs: one JSON object per line on stderr, from the node and from libraries alike.
 
-A line says what happened to which id, never what somebody wrote: no payload, title, body or token is a field of a
-line, tracebacks come without the values of variables and without what an exception quotes, and long text is cut.
-Lines that belong to a request have its id, from `REQUEST_ID`.
+A line says what happened to which id, never what somebody wrote: no payload, title, body or token is a field of a line.
+Tracebacks come without the values of variables and without what an exception quotes, and long text is cut. Lines that
+belong to a request have its id, from `REQUEST_ID`.
 """
 
 import json
@@ -25,13 +25,13 @@ from node import VERSION
 from node.common.request_id import REQUEST_ID
 
 MAX_TEXT = 500
-"""Characters of one text in a line, beyond which it is cut: a library's message may quote its input."""
+"""Characters after which a text in a line is cut: a library's message may quote its input."""
 
 _role = "command"
 
 QUOTED = re.compile(r"""(?<!\w)(['"]).+?(?:\1(?!\w)|\Z)""", re.DOTALL)
-"""A quotation in a message of Python or a library, which may quote a payload. One that is not closed goes on to the end
-of the message: to try each quotation mark anew would take a time that grows with the square of their number."""
+"""Matches a quotation in a message of Python or a library, which may quote a payload. A quotation that is not closed
+goes on to the end of the message: trying each quotation mark anew would take time quadratic in their number."""
 
 
 def add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -49,16 +49,16 @@ CONTEXT: list[Processor] = [
     TimeStamper(fmt="iso", utc=True),
 ]
 
-# The level is the standard library's, not that of a structlog wrapper: a logger keeps the wrapper of its first use.
+# The level is set in the standard library, not by a structlog wrapper: a logger keeps the wrapper of its first use.
 PROCESSORS: list[Processor] = [structlog.stdlib.filter_by_level, *CONTEXT, ProcessorFormatter.wrap_for_formatter]
-"""One list for all configurations: a logger keeps the list of its first use."""
+"""One list for all configurations, because a logger keeps the list of its first use."""
 
 
 def configure(level: str, role: str = "") -> None:
-    """Send what this process logs, from `level` up, to stderr as JSON. May be called again, with another level.
+    """Send what this process logs, from `level` up, to stderr as JSON. May be called again to change the level.
 
-    `role`: what the process is, as its lines say from now on; if none is given, it stays as it is. A process with a
-    role also logs which exception has ended it.
+    `role`: what lines call this process from now on; an empty role changes nothing. A process with a role also logs the
+    exception that ends it.
     """
     global _role  # noqa: PLW0603 - of the process, as logging is
     _role = role or _role
@@ -76,10 +76,10 @@ def configure(level: str, role: str = "") -> None:
 
 
 def standard_library(level: str) -> dict[str, Any]:
-    """The `logging` configuration that `configure` applies; for Granian, which applies it again itself.
+    """Return the `logging` configuration that `configure` applies, for Granian, which applies it again itself.
 
-    Other libraries log only from warning up: at info, HTTP clients log the addresses they call, and Granian a line for
-    each client that goes away during its answer.
+    Other libraries log only from warning up: at info, HTTP clients log the addresses that they call, and Granian logs a
+    line for each client that goes away during its answer.
     """
     own: dict[str, Any] = {"level": level.upper(), "handlers": [], "propagate": True}
     others = max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
@@ -94,12 +94,12 @@ def standard_library(level: str) -> dict[str, Any]:
 
 
 def _log_last(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Log what would otherwise be printed, in many lines and with all that the exception quotes."""
+    """Log an uncaught exception. Python would print it in many lines, with everything that the exception quotes."""
     structlog.stdlib.get_logger("node").critical("process failed", exc_info=(kind, error, trace))
 
 
 def formatter() -> logging.Formatter:
-    """Renders a record of ours or of a library as one line of JSON."""
+    """Return a formatter that renders a record of the node or of a library as one line of JSON."""
     return ProcessorFormatter(
         foreign_pre_chain=[*CONTEXT, structlog.stdlib.add_logger_name],
         processors=[
@@ -152,5 +152,5 @@ def _cut(value: Any) -> Any:
 def _dumps(event: EventDict, **_: object) -> str:
     try:
         return orjson.dumps(event, default=str).decode()
-    except TypeError:  # a text has lone surrogates, as the name of a file that is not UTF-8
+    except TypeError:  # a text has lone surrogates, such as a file name that is not UTF-8
         return json.dumps(event, default=str)

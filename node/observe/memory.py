@@ -1,8 +1,8 @@
 """How full Redis is, and what a node refuses because of that (docs/operations.md, "When memory runs short").
 
-Each process looks for itself, with one INFO to each primary every other second; in a cluster the fullest primary
-counts, since what is new may be stored there. An alarm ends only some way below where it begins, so that a node near
-that point does not alternate between refusing and accepting.
+Each process looks for itself, with one INFO to each primary every other second. In a cluster the fullest primary
+counts, since new data may be stored there. An alarm ends somewhat below the level at which it begins, so that a node
+near that level does not alternate between refusing and accepting.
 """
 
 import asyncio
@@ -25,31 +25,33 @@ from node.store.decoding import facts_of
 log = structlog.get_logger()
 
 LOOK_SECONDS = 2.0
-"""Interval between two looks at the memory."""
+"""Interval between two looks at the memory, in seconds."""
 
 LOOKS_PER_COUNT = 5
-"""The totals are counted once in this many looks."""
+"""Number of looks at the memory for each count of the totals."""
 
 HYSTERESIS = 0.05
-"""How far a value must be back from its threshold before an alarm ends: a share of the memory, or the disk reserve."""
+"""How far a value must be back from its threshold before an alarm ends: a share of the memory, or of the disk
+reserve."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
-"""Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1), or from RELAY_DISK_RESERVE to a
-full disk."""
+"""Where each stage begins, as a share of the way from RELAY_MEMORY_ALARM (0) to full memory (1), or from
+RELAY_DISK_RESERVE to a full disk."""
 
 MIN_CLIENT_BYTES = 4 * 1024 * 1024
-"""Bytes that the node keeps for one client in a day, however little is free: a few bodies of the largest size."""
+"""Minimum that the node keeps for one client in a day, in bytes, however little is free: a few of the largest
+bodies."""
 
 
 class RedisMemory(msgspec.Struct, frozen=True):
     """The memory of one primary, in bytes."""
 
     allocated: int
-    """All that Redis uses."""
+    """All memory that Redis uses."""
     used: int
     """The part that counts against the limit: without Redis's own buffers, such as those of its log."""
     limit: int
-    """0 is none."""
+    """0 = no limit."""
 
     @property
     def share(self) -> float:
@@ -58,12 +60,12 @@ class RedisMemory(msgspec.Struct, frozen=True):
 
 
 async def redis_memory(store: Store, limit: int = 0) -> list[RedisMemory]:
-    """Every primary; `limit` as in `memory_of`. Raises StoreUnavailable, CommandFailed."""
+    """Return the memory of every primary; `limit` as in `memory_of`. Raises StoreUnavailable, CommandFailed."""
     return [memory_of(cast("bytes", info), limit) for info in await store.everywhere("INFO", "memory")]
 
 
 def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
-    """The memory in a reply to INFO. `limit` is for a server without maxmemory, or one that does not report it."""
+    """Return the memory in a reply to INFO. `limit` applies if the server has no maxmemory, or does not report it."""
     facts = facts_of(info)
     allocated = int(facts["used_memory"])
     used = max(0, allocated - int(facts.get("mem_not_counted_for_evict", 0)))
@@ -88,7 +90,7 @@ class MemoryAlarm:
         self._share = 0.0
         self._full: dict[Kind, str] = {}
         self._begun: Set[tuple[str, Alarm]] = frozenset()
-        """The stages of a shortage that have begun, each with the code of its refusals."""
+        """The stages of shortages that have begun, each with the code of its refusals."""
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Look every LOOK_SECONDS until cancelled or `stop` is set."""
@@ -108,7 +110,7 @@ class MemoryAlarm:
     async def look(self) -> None:
         """Decide what is refused from now on. Raises StoreUnavailable, CommandFailed.
 
-        The disk is looked at even then: while that is full, an embedded Redis ends at each write.
+        The disk is looked at even if this raises: while the disk is full, an embedded Redis exits at each write.
         """
         try:
             await self._look_at_redis()
@@ -136,14 +138,18 @@ class MemoryAlarm:
             write("capacity", memory_percent=round(self._share * 100, 1), refused=sorted(refused.items()))
 
     def _short_of_memory(self) -> Iterator[tuple[str, Alarm]]:
-        """The stages that have begun; each ends only some way below where it begins."""
+        """Yield the stages that have begun, with their codes. A stage ends somewhat below the level at
+        which it begins.
+        """
         for stage, part in STAGES.items():
             alarm, begun = self._alarm + (1 - self._alarm) * part, ("memory.low", stage)
             if self._alarm and self._share >= (alarm - HYSTERESIS if begun in self._begun else alarm):
                 yield begun
 
     def _short_of_disk(self) -> Iterator[tuple[str, Alarm]]:
-        """The stages that have begun; each ends only some way above where it begins."""
+        """Yield the stages that have begun, with their codes. A stage ends somewhat above the level at
+        which it begins.
+        """
         reserve = self._settings.disk_reserve
         if self._disk is None or not reserve:
             return
@@ -154,7 +160,9 @@ class MemoryAlarm:
                 yield begun
 
     def _room_of(self, disk: Path) -> int:
-        """Bytes that the embedded Redis may still write: none if its log is gone, since all writes are lost then."""
+        """Return the bytes that the embedded Redis may still write; 0 if its log is gone, as all writes are
+        lost then.
+        """
         is_gone = redis_directory(self._settings) is None
         if self._logs and is_gone and not self._is_log_gone:
             log.error("the log of redis is gone: what it acknowledges does not outlive it", directory=str(disk))
@@ -162,9 +170,9 @@ class MemoryAlarm:
         return 0 if is_gone else space("redis", disk).free
 
     def _allowance(self, primaries: list[RedisMemory]) -> int:
-        """Bytes that the node keeps for one client in 24 hours: a share of what is free below the alarm.
+        """Return the bytes that the node keeps for one client in 24 hours: a share of what is free below the alarm.
 
-        So no client can fill the node alone, however long it goes on.
+        So no single client can fill the node, however long it goes on.
         """
         free = [primary.limit * (self._alarm or 1) - primary.used for primary in primaries if primary.limit]
         most = self._settings.client_bytes
@@ -173,7 +181,7 @@ class MemoryAlarm:
         return min(most, max(MIN_CLIENT_BYTES, round(min(free) * self._client_share)))
 
     async def _count(self) -> None:
-        """Count what the node holds of each kind that has a total."""
+        """Count what the node holds of each kind that has a limit."""
         found = await totals(self._store) if any(self._max.values()) else {}
         taken: dict[Kind, float] = {kind: found[kind] / limit for kind, limit in self._max.items() if limit}
         self._full = {kind: "node.full" for kind, part in taken.items() if part >= 1}

@@ -1,7 +1,7 @@
-"""The spans of traces. Names and attributes are OpenTelemetry's semantic conventions for HTTP and databases.
+"""The spans of traces. Names and attributes follow OpenTelemetry's semantic conventions for HTTP and databases.
 
-No span has a path, an address, an id of an entity or anything that a client wrote: an operation is named by its
-route, a request by its X-Request-Id.
+No span has a path, an address, an id of an entity or anything that a client wrote. An operation is named by its route,
+a request by its X-Request-Id.
 """
 
 import asyncio
@@ -45,12 +45,12 @@ from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scop
 from node.web.route import Route
 
 EXPORT_TIMEOUT = 2.0
-"""How long the collector may take for a batch, in seconds: a stopping node must end in time."""
+"""Longest time that the collector may take for a batch, in seconds: a stopping node must end in time."""
 
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
-"""Methods by which spans are named. Any other is a word from the client, of up to 32 kB."""
+"""Methods by which spans are named. Any other method is chosen by the client, and may be 32 kB long."""
 OTHER = "_OTHER"
-"""What the semantic conventions of OpenTelemetry call any other."""
+"""The name of any other method in OpenTelemetry's semantic conventions."""
 
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
@@ -82,12 +82,12 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def exporter_to(url: str) -> SpanExporter:
-    """An exporter to the OTLP collector at that base address, over HTTP."""
+    """Return an exporter to the OTLP collector at this base address, over HTTP."""
     return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT)
 
 
 class Tracing:
-    """Wraps the parts of a process so that they make spans. OTEL_* variables say which are sampled."""
+    """Wraps the parts of a process so that they make spans. OTEL_* variables decide which spans are sampled."""
 
     def __init__(self, settings: Settings, role: str, exporter: SpanExporter) -> None:
         ours = {"service.name": "relay-node", "service.version": VERSION, "relay.node_id": settings.node_id}
@@ -97,7 +97,7 @@ class Tracing:
         self.tracer = self._provider.get_tracer("relay-node", VERSION)
 
     def app(self, app: ASGIApp) -> ASGIApp:
-        """The application, with a span for each request; a caller's trace is continued (W3C Trace Context)."""
+        """Return the application with a span for each request, which continues a caller's trace (W3C Trace Context)."""
 
         async def traced(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -119,7 +119,7 @@ class Tracing:
         return traced
 
     def route(self, route: Route) -> Route:
-        """The operation; the span of its request is named after it."""
+        """Return the route with a handler that names the span of its request after the route."""
         handle, name = route.handler, f"{route.method} {route.path}"
 
         async def handler(request: Request) -> Response:
@@ -131,27 +131,27 @@ class Tracing:
         return msgspec.structs.replace(route, handler=handler)
 
     def store(self, store: Store) -> Store:
-        """The store, with a span for each call that a request or a callback makes."""
+        """Return the store with a span for each call that a request or a callback makes."""
         return cast("Store", TracedStore(store, self.tracer))
 
     def sender(self, key: NodeKey, caller: Caller, public_url: str) -> Sender:
-        """A sender, with a span for each attempt; the receiver gets the trace's context."""
+        """Return a sender that makes a span for each attempt. The receiver gets the trace's context."""
         return TracedSender(self.tracer, key, caller, public_url)
 
     async def close(self) -> None:
-        """Export the spans that are left."""
+        """Export the remaining spans."""
         await asyncio.to_thread(self._provider.shutdown)
 
 
 class TracedStore:
-    """A store whose calls are spans. Calls outside of any span make none: workers poll hundreds of times a second."""
+    """A store whose calls are spans. Calls outside any span make none: workers poll hundreds of times a second."""
 
     def __init__(self, store: Store, tracer: Tracer) -> None:
         self._store = store
         self._tracer = tracer
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the store's own."""
+        """Return everything else from the store itself."""
         return getattr(self._store, name)
 
     async def run(self, step: Step) -> RedisReply:
@@ -159,7 +159,7 @@ class TracedStore:
 
     def send(self, wanted: Wanted) -> None:
         self._store.send(wanted)
-        # Nobody waits for its end, so it is an event, not a span.
+        # Nobody waits for its reply, so it is an event, not a span.
         if trace.get_current_span().is_recording():
             trace.get_current_span().add_event("sent", _operation(_name_of([wanted])))
 
@@ -183,7 +183,7 @@ class TracedStore:
 
 
 def _name_of(wanted: Sequence[Wanted]) -> str:
-    """The script of steps, a plain command, or that there are several."""
+    """Return the name of the first step's script, of a single plain command, or PIPELINE for several commands."""
     first = wanted[0]
     if isinstance(first, Step):
         return first.script.name
@@ -220,7 +220,7 @@ class TracedSender(Sender):
 
 @contextmanager
 def _noting_failure(span: Span) -> Generator[None]:
-    """If the block raises, its span has failed."""
+    """Mark the span as failed if the block raises."""
     try:
         yield
     except Exception:

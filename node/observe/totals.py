@@ -14,7 +14,7 @@ from node.tasks.model import STATUSES
 
 
 def limits_of(settings: Settings) -> dict[Kind, int]:
-    """How many of each kind the node may hold; 0 means any number."""
+    """Return how many of each kind the node may hold; 0 = any number."""
     return {
         "session": settings.max_sessions,
         "inbox": settings.max_inboxes,
@@ -24,7 +24,7 @@ def limits_of(settings: Settings) -> dict[Kind, int]:
 
 
 async def totals(store: Store) -> dict[Kind, int]:
-    """How many of each kind there are; of sessions and inboxes, only live ones. Raises StoreUnavailable."""
+    """Return how many of each kind there are; of sessions and inboxes, only live ones. Raises StoreUnavailable."""
     now = await now_ms(store)
     # One after the other: a process has few calls to spare under load.
     return {
@@ -36,18 +36,18 @@ async def totals(store: Store) -> dict[Kind, int]:
 
 
 async def reports_waiting(store: Store) -> int:
-    """How many reported posts the operator has not looked at. Raises StoreUnavailable."""
+    """Return how many reported posts the operator has not looked at. Raises StoreUnavailable."""
     return await total_of(store, (("ZCARD", keys.reports(each)) for each in range(ids.PARTITIONS)))
 
 
 async def _not_ended(store: Store, kind: Kind, now: int) -> int:
-    """How many of a kind have not expired."""
+    """Return how many of a kind have not expired."""
     places = (keys.places_of_all(each, kind) for each in range(ids.PARTITIONS))
     return await total_of(store, (("ZCOUNT", each, now, "+inf") for each in places))
 
 
 async def threads_by_status(store: Store) -> dict[str, int]:
-    """How many threads the board has in each status. Raises StoreUnavailable."""
+    """Return how many threads the board has in each status. Raises StoreUnavailable."""
     lists = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
     counts = await store.run_all([("ZCARD", listed) for listed in lists.values()])
     return dict(zip(lists, cast("list[int]", counts), strict=True))

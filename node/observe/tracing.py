@@ -1,7 +1,7 @@
 """OpenTelemetry traces of requests, store calls and callbacks (extra `otel`, RELAY_TRACE_URL).
 
-When a process is put together, its parts are wrapped so that they make spans. Without RELAY_TRACE_URL nothing is
-wrapped, nothing of OpenTelemetry is imported, and no request executes a line of this.
+When a process is composed, its parts are wrapped so that they make spans. Without RELAY_TRACE_URL nothing is wrapped,
+nothing of OpenTelemetry is imported, and no request executes a line of this.
 """
 
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ def check(settings: Settings) -> None:
 
 
 def tracing_of(settings: Settings, role: str) -> "Tracing | None":
-    """What makes the spans of this process; None without RELAY_TRACE_URL."""
+    """Return what makes the spans of this process; None without RELAY_TRACE_URL."""
     if not settings.trace_url:
         return None
     from node.observe.spans import Tracing, exporter_to  # noqa: PLC0415 - an extra; most nodes never load it
@@ -34,5 +34,5 @@ def tracing_of(settings: Settings, role: str) -> "Tracing | None":
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # its parent is not there
+    except ModuleNotFoundError:  # the parent package is missing
         return False

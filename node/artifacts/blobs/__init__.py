@@ -1,1 +1,1 @@
-"""Where the bytes of artifacts are: a directory of the node, or an S3-compatible service."""
+"""Stores for the bytes of artifacts: a directory of the node, or an S3-compatible service."""

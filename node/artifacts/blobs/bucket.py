@@ -1,6 +1,6 @@
-"""A bucket of an S3-compatible service: where it is, whose account may use it, and requests to it.
+"""A bucket of an S3-compatible service: its address, the account that may use it, and requests to it.
 
-The node asks in the way in which its clients do: by presigned URLs (`sigv4`).
+The node makes requests in the same way as its clients: by presigned URLs (`sigv4`).
 """
 
 import ssl
@@ -25,42 +25,42 @@ AWS_VARIABLES = (
     "AWS_ENDPOINT_URL_S3",
     "AWS_ENDPOINT_URL",
 )
-"""The standard environment of every S3 client; the first two are required."""
+"""The standard environment variables of every S3 client. The first two are required."""
 
 CONNECT_SECONDS = 3.0
 
 REQUEST_SECONDS = 900
-"""How long the URL of a request of the node itself is valid; it has to begin within that time. S3 refuses requests from
-clocks that are off by more."""
+"""Seconds for which the URL of one of the node's own requests is valid; the request has to begin within that time. S3
+refuses requests from clocks that are off by more."""
 
 IDLE_SECONDS = 5.0
-"""How long a connection is kept for another request."""
+"""Seconds for which an idle connection is kept for another request."""
 
 SUCCESS = (200, 201, 204)
 
 UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, ssl.SSLError)
-"""What httpcore2 raises if a service cannot be talked to. A TLS error after the handshake comes through it as it is."""
+"""What httpcore2 raises if the exchange with a service fails. TLS errors after the handshake pass through unchanged."""
 
 _OPTIONS = [(style, once) for style in ("path", "virtual") for once in ("yes", "no")]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Where objects are: the address that serves the bucket, the bucket's path there, and what precedes an id."""
+    """Where objects are: the origin that serves the bucket, the path of the bucket there, and the prefix of an id."""
 
     origin: str
     path: str
     prefix: str
     once: bool = True
-    """Whether uploads carry `If-None-Match: *`, so that the service takes only the first."""
+    """Whether uploads carry `If-None-Match: *`, so that the service accepts only the first one."""
 
     @classmethod
     def parse(cls, blob_url: str, region: str, endpoint_url: str) -> "Bucket":
-        """Read RELAY_BLOB_URL: `s3://<bucket>[/<prefix>][?style=path|virtual][&once=no]`.
+        """Parse RELAY_BLOB_URL: `s3://<bucket>[/<prefix>][?style=path|virtual][&once=no]`.
 
-        Without `endpoint_url` the service is AWS. Another endpoint is addressed by path (`endpoint/bucket/…`), AWS by
-        virtual host (`bucket.s3.…`), unless `style` says otherwise. `once=no` is for services that do not support
-        conditional writes. Raises ValueError.
+        Without `endpoint_url` the service is AWS. AWS is addressed by virtual host (`bucket.s3.…`) and any other
+        endpoint by path (`endpoint/bucket/…`), unless `style` says otherwise. `once=no` is for services that do not
+        support conditional writes. Raises ValueError.
         """
         url = urlsplit(blob_url)
         options = {name: values[-1] for name, values in parse_qs(url.query).items()}
@@ -79,7 +79,9 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 def bucket_from_aws(url: str, aws: Mapping[str, str]) -> tuple[Bucket, Credentials]:
-    """The bucket that `url` and the AWS_* variables name. Raises ValueError, which names what is wrong."""
+    """Return the bucket and account that `url` and the AWS_* variables name. Raises ValueError, which says what is
+    wrong.
+    """
     for name in AWS_VARIABLES[:2]:
         if not aws.get(name):
             raise ValueError(f"{url!r} needs {name}")
@@ -95,9 +97,10 @@ def bucket_from_aws(url: str, aws: Mapping[str, str]) -> tuple[Bucket, Credentia
 
 
 class BucketClient:
-    """Makes signed URLs and requests. `silence`: seconds for which no byte may move before a request is given up.
+    """Makes signed URLs and requests.
 
-    `clock` gives the time that signatures carry. A `name` follows the bucket's prefix; None is the bucket itself.
+    `silence`: seconds without a byte after which a request is given up. `clock` returns the time for signatures. A
+    `name` is put after the bucket's prefix; None stands for the bucket itself.
     """
 
     def __init__(
@@ -125,13 +128,15 @@ class BucketClient:
         seconds: int = REQUEST_SECONDS,
         begins: float | None = None,
     ) -> str:
-        """A URL that takes a request with exactly these headers, for `seconds` from the Unix time `begins` or now, and
-        less than a second longer, as a signature has whole seconds.
+        """Return a URL that accepts a request with exactly these headers.
+
+        It is valid for `seconds` from the Unix time `begins`, or from now on, and for up to a second longer, because
+        signatures have whole seconds.
         """
-        now = self._clock()  # of this machine, whose clock may be behind that of Redis: no URL begins in the future
+        now = self._clock()  # this machine's clock may be behind that of Redis: no URL begins in the future
         if begins is not None:
             now = min(now, datetime.fromtimestamp(begins, UTC))
-        seconds += now.microsecond > 0  # it is signed as of the second that has begun
+        seconds += now.microsecond > 0  # the signed time is rounded down to a second
         path = self.bucket.path if name is None else f"{self.bucket.path}{self.bucket.prefix}{name}"
         origin = self.bucket.origin
         return presign(self._credentials, method, origin, path, headers=headers, query=query, seconds=seconds, now=now)
@@ -147,7 +152,7 @@ class BucketClient:
         content: bytes | AsyncIterator[bytes] | None = None,
         others: tuple[int, ...] = (404,),
     ) -> AsyncGenerator[httpcore2.Response]:
-        """The response to a request: a success, or one of the `others`. Raises BlobUnavailable."""
+        """Send a request, and yield its response: a success, or a status among `others`. Raises BlobUnavailable."""
         url = self.url(method, name, headers=headers, query=query)
         limits = {"timeout": self._timeout}
         try:

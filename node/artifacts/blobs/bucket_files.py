@@ -1,6 +1,6 @@
-"""Files in an S3 bucket under names of their own, for backups: put, got, listed, deleted.
+"""Named files in an S3 bucket, for backups: put, get, delete, list.
 
-Every upload is signed with the SHA-256 of its bytes, so the service keeps just these or refuses them.
+Every upload is signed with the SHA-256 of its bytes, so the service keeps exactly these bytes or refuses them.
 """
 
 import re
@@ -13,7 +13,7 @@ from node.artifacts.blobs.interface import BlobMissing
 from node.artifacts.blobs.sigv4 import Credentials
 
 SILENCE_SECONDS = 60.0
-"""How long no byte may move, either way, before a request is given up."""
+"""Seconds without a byte in either direction after which a request is given up."""
 
 _NAME = re.compile(r"<Key>([^<]*)</Key>")
 _NEXT = re.compile(r"<NextContinuationToken>([^<]*)</NextContinuationToken>")
@@ -27,17 +27,17 @@ class BucketFiles:
 
     @classmethod
     def from_aws(cls, url: str, aws: Mapping[str, str]) -> "BucketFiles":
-        """Those that `s3://<bucket>/<prefix>` and the AWS_* variables name. Raises ValueError."""
+        """Return the files that `s3://<bucket>/<prefix>` and the AWS_* variables name. Raises ValueError."""
         return cls(*bucket_from_aws(url, aws))
 
     async def put(self, name: str, content: AsyncIterator[bytes], size: int, sha256: bytes) -> None:
-        """Keep `size` bytes that have this digest under a name."""
+        """Store `size` bytes with this digest under a name."""
         headers = {"x-amz-checksum-sha256": b64encode(sha256).decode(), "Content-Length": str(size)}
         async with self._client.ask("PUT", name, headers=headers, content=content, others=()) as response:
             await response.aread()
 
     async def get(self, name: str) -> AsyncIterator[bytes]:
-        """The bytes of a name. Raises BlobMissing."""
+        """Yield the bytes stored under a name. Raises BlobMissing."""
         async with self._client.ask("GET", name) as response:
             if response.status == 404:
                 raise BlobMissing(name)
@@ -45,12 +45,12 @@ class BucketFiles:
                 yield piece
 
     async def delete(self, name: str) -> None:
-        """Remove a name; nothing to remove is no error."""
+        """Delete the file with this name. A missing file is no error."""
         async with self._client.ask("DELETE", name) as response:
             await response.aread()
 
     async def names(self) -> Sequence[str]:
-        """All names below the prefix."""
+        """Return all names below the prefix."""
         found: list[str] = []
         prefix = self._client.bucket.prefix
         query = {"list-type": "2", "prefix": prefix}

@@ -1,8 +1,8 @@
 """Signed capabilities of the embedded blob store: whoever has the text may do what it says, until it expires.
 
-A capability is `<payload>.<HMAC-SHA256>`, both base64url. The key is derived from the node's secret for this purpose
-alone, so that no other token of the node can pass for a capability. Nothing is stored here: `upload` sees to it that
-each upload happens only once.
+A capability is `<payload>.<HMAC-SHA256>`, both in base64url. The key is derived from the node's secret for this purpose
+alone, so that no other token of the node can pass for a capability. Nothing is stored here: `upload` ensures that each
+upload happens only once.
 """
 
 import hmac
@@ -19,7 +19,8 @@ from node.common.refusal import Refused
 
 _PURPOSE = b"relay-node blob capability v1"
 _MAX_LENGTH = 4096
-"""Characters of a capability; the longest real one names a 255-character file in four-byte letters (about 1,900)."""
+"""Maximum length of a capability. The longest real one, with a file name of 255 four-byte letters, has about 1,900
+characters."""
 
 
 class UploadGrant(msgspec.Struct, frozen=True, array_like=True, tag="upload"):
@@ -43,7 +44,7 @@ Capability = UploadGrant | DownloadGrant
 
 
 class GrantSigner:
-    """Makes and checks capabilities. `secret` is RELAY_SECRET; `clock` answers Unix seconds."""
+    """Makes and checks capabilities. `secret` is RELAY_SECRET; `clock` returns Unix seconds."""
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:
         if not secret:
@@ -54,15 +55,15 @@ class GrantSigner:
         self._decode = msgspec.msgpack.Decoder[Capability](Capability).decode
 
     def upload(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
-        """The text that lets its holder upload `grant` for `seconds` from the Unix time `begins`, or from now on."""
+        """Return a capability to upload `grant`, for `seconds` from the Unix time `begins`, or from now on."""
         return self._sign(UploadGrant(grant, self._ends(seconds, begins)))
 
     def download(self, grant: Grant, filename: str | None, seconds: int) -> str:
-        """The text that lets its holder read `grant` for `seconds`."""
+        """Return a capability to read `grant`, for `seconds`."""
         return self._sign(DownloadGrant(grant, filename, self._ends(seconds)))
 
     def read(self, text: str) -> Capability:
-        """What `text` allows. Raises Refused `blob.forged`, `blob.expired`."""
+        """Return the capability in `text`. Raises Refused `blob.forged`, `blob.expired`."""
         payload, _, signature = text.partition(".")
         if len(text) > _MAX_LENGTH or not text.isascii():
             raise Refused("blob.forged")
@@ -74,11 +75,11 @@ class GrantSigner:
         return capability
 
     def seconds_left(self, capability: Capability) -> int:
-        """Whole seconds until the capability ends, never negative."""
+        """Return the whole seconds until the capability expires, never a negative number."""
         return max(0, int(capability.expires - self._clock()))
 
     def _ends(self, seconds: int, begins: float | None = None) -> int:
-        """When a capability ends: rounded up to a whole second, so that it lasts no less than was promised."""
+        """Return when a capability expires, rounded up to a whole second so that it lasts no less than was promised."""
         return math.ceil(self._clock() if begins is None else begins) + seconds
 
     def _sign(self, capability: Capability) -> str:

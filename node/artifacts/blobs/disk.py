@@ -4,9 +4,9 @@
                                                /<id>.part     an upload in progress, locked by its writer
                                                /<id>.gone     deleted; the id takes no second upload
 
-A file has its final name only once it is complete and on the disk, so whatever can be read was verified. The kernel
-locks `.part`, so the lock of a writer that is killed ends with it. HTTP is in `disk_app`, states and quotas are in
-`node.artifacts.service`. A function that says "Blocks" must be called in a thread.
+A file gets its final name only once it is complete and on the disk, so everything that can be read was verified. The
+kernel holds the lock on `.part`, and drops it when the writer is killed. HTTP is in `disk_app`; states and quotas are
+in `node.artifacts.service`. A function whose docstring says "Blocks" must be called in a thread.
 """
 
 import asyncio
@@ -25,10 +25,11 @@ from node.artifacts.blobs.upload import PartialUpload, gone_mark, lock_file, par
 from node.common.refusal import Refused
 
 PREFIX = "/blobs/"
-"""Path under which `disk_app` answers; capabilities follow it."""
+"""Path under which `disk_app` answers. It is followed by a capability."""
 
 GONE_SECONDS = 3600.0
-"""Seconds a deleted id stays refused; longer than an upload URL lives (900 s) plus the longest upload (900 s)."""
+"""Seconds for which a deleted id stays refused: longer than an upload URL lives (900 s) plus the longest upload (900
+s)."""
 
 STARTING_SECONDS = 10.0
 """Seconds without a write after which an upload that is not locked has no writer any more."""
@@ -39,8 +40,8 @@ _T = TypeVar("_T")
 class DiskStore:
     """A BlobStore on a local directory that every process of the node can reach.
 
-    `base_url` is the node's public address, `reserve` the bytes of the file system that uploads
-    leave free: the embedded Redis writes its log to the same disk.
+    `base_url` is the node's public address. `reserve` is the number of bytes that uploads leave free on the file
+    system, as the embedded Redis writes its log to the same disk.
     """
 
     def __init__(self, directory: Path, base_url: str, secret: str, reserve: int) -> None:
@@ -107,18 +108,18 @@ class DiskStore:
         await _in_thread(self._sweep)
 
     async def close(self) -> None:
-        """Nothing stays open between calls."""
+        """Do nothing: no file stays open between calls."""
 
     def path(self, artifact_id: str) -> Path:
-        """The file of an artifact, whether or not it is there. Raises ValueError for what is no id."""
+        """Return the file of an artifact, whether or not it exists. Raises ValueError if `artifact_id` is not an id."""
         return self.directory / blob_id(artifact_id)[-2:] / artifact_id
 
     def open(self, artifact_id: str) -> BinaryIO:
-        """The bytes, for reading. Blocks. Raises FileNotFoundError."""
+        """Open the bytes for reading. Blocks. Raises FileNotFoundError."""
         return self.path(artifact_id).open("rb", buffering=0)
 
     def new_upload(self, grant: Grant) -> PartialUpload:
-        """The upload of `grant`, not started."""
+        """Return an upload of `grant` that is not started yet."""
         return PartialUpload(self.path(grant.id), grant, self._reserve)
 
     def _free(self) -> int:
@@ -144,9 +145,9 @@ class DiskStore:
             os.truncate(gone, 0)
         except FileNotFoundError:
             gone.touch(0o600)
-            os.truncate(gone, 0)  # a process that was killed may have renamed the file only
-            # In this order: an upload that ends in the meantime, and whose process is killed before it sees the mark,
-            # has either nothing to rename any more, or its final file is removed.
+            os.truncate(gone, 0)  # a killed process may have renamed the file and not truncated it
+            # The order matters. An upload may end in the meantime, and its process be killed before it sees the mark:
+            # then either it has nothing left to rename, or its final file is removed here.
             partial_file(final).unlink(missing_ok=True)
             final.unlink(missing_ok=True)
 
@@ -154,7 +155,7 @@ class DiskStore:
         for path in self.directory.glob("??/*.part"):
             with suppress(Refused, FileNotFoundError):
                 if path.stat().st_mtime > time.time() - STARTING_SECONDS:
-                    continue  # its writer may have made it and not locked it yet
+                    continue  # its writer may have created it and not locked it yet
                 fd = lock_file(path)  # it was not locked, so its writer is dead
                 path.unlink(missing_ok=True)
                 os.close(fd)
@@ -170,7 +171,7 @@ def _close_if_open(opening: "asyncio.Future[BinaryIO]") -> None:
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:
-    """Run what blocks. Raises FileNotFoundError as it is, any other OSError as BlobUnavailable."""
+    """Run blocking work in a thread. Raises FileNotFoundError unchanged, and any other OSError as BlobUnavailable."""
     try:
         return await asyncio.to_thread(work)
     except FileNotFoundError:

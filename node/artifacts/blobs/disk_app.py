@@ -1,7 +1,7 @@
-"""The embedded blob store over HTTP: its own small ASGI app, so that bytes never pass the relay.
+"""The embedded blob store over HTTP, in a small ASGI app of its own, so that bytes never pass through the relay.
 
-`PUT /blobs/<capability>` takes an upload, `GET` and `HEAD` serve it; the capability says which. Files are the business
-of `disk` and `upload`. No body is ever whole in memory, and every file operation runs in a thread.
+`PUT /blobs/<capability>` takes an upload, `GET` and `HEAD` serve it; the capability says which of them is allowed.
+`disk` and `upload` handle the files. No body is ever in memory as a whole, and every file operation runs in a thread.
 """
 
 import asyncio
@@ -31,32 +31,33 @@ from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, unt
 from node.web.waiting_places import WaitingPlaces
 
 STALL_SECONDS = 5.0
-"""Time without a byte of an upload before it ends with 408; Granian has no such deadline."""
+"""Seconds without a byte of an upload after which it ends with 408. Granian has no such deadline."""
 
 UPLOAD_SECONDS = 900.0
-"""Time that an upload may take, however steadily its bytes come."""
+"""Maximum duration of an upload, in seconds, however steadily its bytes come."""
 
 DROP_SECONDS = 60.0
-"""Time for which the body of an upload that is refused is still read; 100 MiB come in it at 14 Mbit/s."""
+"""Seconds for which the body of a refused upload is still read: enough for 100 MiB at 14 Mbit/s."""
 
 SEND_STALL_SECONDS = 30.0
-"""Time for which a reader may take no byte of a download before the connection is given up."""
+"""Seconds for which a reader may take no byte of a download before the connection is given up."""
 
 PIECE_BYTES = 64 * 1024
-"""Bytes of a download that are read and sent at a time. Granian keeps eight pieces that its reader has not taken."""
+"""Bytes of a download that are read and sent at a time. Granian keeps eight pieces that the reader has not taken."""
 
 FILES_AT_ONCE = 4
 FILES_OF_A_SITE = 2
-"""File operations of a process at a time, and those of one site. Each takes a thread, of which asyncio has five or
-more, and each piece of a download a moment of the event loop: 64 at full speed made all else wait for 30 ms."""
+"""Simultaneous file operations of a process, and of one site in it. Each takes a thread, of which asyncio has five or
+more. Each piece of a download also takes a moment of the event loop: 64 downloads at full speed made everything else
+wait for 30 ms."""
 
 _METHODS = {UploadGrant: "PUT, OPTIONS", DownloadGrant: "GET, HEAD, OPTIONS"}
 _UNTYPED = ([""], ["application/octet-stream"])
-"""Content types that say no more than "bytes" (RFC 9110 §8.3), which many clients send when they are told none."""
+"""Content types that mean no more than "bytes" (RFC 9110 §8.3). Many clients send them when they are given no type."""
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE | re.ASCII)
 
-# A page of any origin may use a capability URL: whoever has it may use it, and no cookie goes along.
+# A page of any origin may use a capability URL: whoever has the URL may use it, and no cookies are sent with it.
 _ALWAYS: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -83,7 +84,7 @@ log = structlog.get_logger()
 class DiskApp:
     """The ASGI app for everything under PREFIX.
 
-    `client_of` finds the client of a request. `stall` and `send_stall` are in seconds.
+    `client_of` returns the client of a request. `stall` and `send_stall` are in seconds.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class DiskApp:
     ) -> None:
         self._store = store
         self._client_of = client_of
-        self._files = FairSemaphore(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # as many as connections
+        self._files = FairSemaphore(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # connections limit them
         self._deadlines = Deadlines()
         self._stall = stall
         self._send_stall = send_stall
@@ -136,7 +137,7 @@ class DiskApp:
         await _answer(send, 200, body, [(b"content-type", b"application/json"), (b"etag", etag(grant).encode())])
 
     async def _begun(self, scope: Scope, grant: Grant) -> PartialUpload:
-        """An upload that has begun. Raises Refused before any byte of the body is read."""
+        """Return an upload that has begun. Raises Refused before any byte of the body is read."""
         _check_headers(scope["headers"], grant)
         upload = self._store.new_upload(grant)
         try:
@@ -162,8 +163,9 @@ class DiskApp:
     async def _drop_body(self, scope: Scope, receive: Receive, most: int) -> None:
         """Before an upload is refused, read what its client sends regardless, but no more than it was to send.
 
-        Most clients read no answer while they send, and lose it if the connection is closed meanwhile. One that sends
-        `Expect` sends nothing before the answer, and of one that announces more, some would stay unread.
+        Most clients read no answer while they send, and lose the answer if the connection is closed meanwhile. Nothing
+        is read from a client that sends `Expect`, because it sends nothing before the answer, or from one that
+        announces more than it was to send, because some of that would stay unread.
         """
         sent = dict(reversed(scope["headers"]))
         length = sent.get(b"content-length", b"")
@@ -175,7 +177,7 @@ class DiskApp:
                 most -= len(piece)
 
     async def _next(self, receive: Receive, ends: float) -> tuple[bytes, bool]:
-        """The next piece of an upload, and whether more follow. Raises Refused `blob.stalled`, Disconnected."""
+        """Return the next piece of an upload, and whether more follow. Raises Refused `blob.stalled`, Disconnected."""
         try:
             message = await self._deadlines.by(min(monotonic() + self._stall, ends), receive())
         except TimeoutError:
@@ -186,7 +188,7 @@ class DiskApp:
 
     async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
         grant, tag = capability.grant, etag(capability.grant)
-        asked = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}  # the first of a name
+        asked = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}  # the first of each name
         headers: list[Header] = [
             *_ALWAYS,
             (b"accept-ranges", b"bytes"),
@@ -200,13 +202,13 @@ class DiskApp:
             if client_has(scope["headers"], tag):
                 return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
             size = grant.byte_size
-            is_head = scope["method"] == "HEAD"  # for which ranges are not defined (RFC 9110 §14.2)
+            is_head = scope["method"] == "HEAD"  # ranges are not defined for HEAD (RFC 9110 §14.2)
             span = _span(asked.get(b"range"), size) if not is_head and asked.get(b"if-range", tag) == tag else None
             start, end = span or (0, size)
             if start >= size:
                 return await _refuse(send, Refused("blob.range"), [(b"content-range", b"bytes */%d" % size)])
             piece = b"" if is_head else await self._piece(scope, file, start, end)
-            if not piece and not is_head:  # deleted since it was opened, which leaves it empty
+            if not piece and not is_head:  # deleted since it was opened: the file is empty then
                 raise Refused("blob.missing")
             headers += [*content_headers(grant, capability.filename), (b"content-length", b"%d" % (end - start))]
             if span:
@@ -219,8 +221,9 @@ class DiskApp:
     async def _stream(
         self, piece: bytes, file: BinaryIO, start: int, end: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Send the bytes from `start` to `end`, of which `piece` has been read. If they end early, Content-Length tells
-        the reader."""
+        """Send the bytes from `start` to `end`; `piece` has the first of them. Content-Length shows if they
+        end early.
+        """
         # Granian raises nothing on a send to a closed connection, so the disconnect is awaited at the same time.
         left = asyncio.ensure_future(until_disconnected(receive))
         try:
@@ -236,11 +239,11 @@ class DiskApp:
             left.cancel()
 
     async def _piece(self, scope: Scope, file: BinaryIO, start: int, end: int) -> bytes:
-        """The next bytes of a download; empty if there are none any more. Raises OSError."""
+        """Return the next bytes of a download; empty if there are no more. Raises OSError."""
         return await self._in_turn(scope, os.pread, file.fileno(), min(PIECE_BYTES, end - start), start)
 
     async def _in_turn(self, scope: Scope, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what blocks in a thread, as soon as the client's site has fewer threads."""
+        """Run blocking work in a thread, as soon as the client's site has a free place."""
         async with self._files.of(site_of(self._client_of(scope))):
             return await asyncio.to_thread(work, *args, **kwargs)
 
@@ -250,8 +253,8 @@ async def _abort(upload: PartialUpload) -> None:
 
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
-    """Refuse headers that do not fit the grant, before any byte of the body is read (DESIGN 8)."""
-    sent = dict(reversed(headers))  # the first of a name
+    """Raise Refused if headers do not fit the grant, before any byte of the body is read (DESIGN 8)."""
+    sent = dict(reversed(headers))  # the first of each name
     if sent.get(b"content-encoding", b"").lower() not in PLAIN:
         raise Refused("body.encoded")
     length = sent.get(b"content-length")
@@ -265,15 +268,15 @@ def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
 
 
 def _normal(media_type: str) -> list[str]:
-    """A media type without differences that mean nothing: case, and spaces around parameters."""
+    """Return a media type without insignificant differences: case, and spaces around parameters."""
     return [piece.strip().lower() for piece in media_type.split(";")]
 
 
 def _span(asked: str | None, size: int) -> tuple[int, int] | None:
-    """The first byte of a single range, and the one after its last; None for the whole content (RFC 9110 §14.2).
+    """Return the first byte of a single range and the byte after its last; None for the whole content (RFC 9110 §14.2).
 
-    Several ranges, and whatever is not a range of bytes, get the whole content, as the RFC allows. A range that starts
-    beyond the content is returned as it is: the caller refuses it.
+    Several ranges, and anything that is not a range of bytes, get the whole content, as the RFC allows. A range that
+    starts beyond the content is returned as it is, and the caller refuses it.
     """
     found = _RANGE.fullmatch(asked.replace(" ", "")) if asked else None
     first, last = found.groups() if found else ("", "")
@@ -287,7 +290,7 @@ def _span(asked: str | None, size: int) -> tuple[int, int] | None:
 
 
 async def _refuse(send: Send, refused: Refused, headers: Sequence[Header] = ()) -> None:
-    """Send an error as the rest of the node does, and close the connection: the rest of the body is not read."""
+    """Send an error as the rest of the node does, and close the connection, since the rest of the body is not read."""
     answer = refusal(refused)
     own = [header for header in answer.headers if header != CLOSE]
     await _answer(send, answer.status, answer.body, [*own, (b"cache-control", b"no-store"), CLOSE, *headers])

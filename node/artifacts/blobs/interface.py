@@ -1,4 +1,4 @@
-"""What artifacts need of a blob store: the operations, and the exceptions that every store raises.
+"""What artifacts need from a blob store: the operations, and the exceptions that every store raises.
 
 Two stores implement it: `disk` (embedded, on the local file system) and `s3`. Neither knows manifests, states or
 quotas: those are in `node.artifacts`. A store enforces what a grant promises: size, type and digest of the bytes.
@@ -13,13 +13,13 @@ from typing import Protocol
 import msgspec
 
 CHUNK_BYTES = 256 * 1024
-"""Bytes moved at a time: enough that the hop to a thread costs little, few enough that many transfers fit in memory."""
+"""Bytes moved at a time: enough that handing them to a thread costs little, few enough for many transfers at once."""
 
 RETRY_AFTER_SECONDS = 5.0
-"""Time after which another attempt makes sense when a store was unavailable."""
+"""Seconds after which another attempt makes sense when a store was unavailable."""
 
 PROBE = b"relay-node"
-"""The bytes that a check of a store writes, reads and deletes again."""
+"""The bytes that a check of a store writes, reads and deletes."""
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -31,13 +31,13 @@ class BlobMissing(Exception):
 
 
 class BlobUnavailable(Exception):
-    """The store cannot be reached or refuses the node; nothing is known about the bytes."""
+    """The store cannot be reached, or refuses the node. Nothing is known about the bytes."""
 
 
 class Grant(msgspec.Struct, frozen=True):
     """The one blob that may be stored under an id, as its manifest promises it.
 
-    Raises ValueError when made of values that could not be written into a path or a header.
+    Raises ValueError when created with values that could not be written into a path or a header.
     """
 
     id: str
@@ -57,21 +57,21 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class BlobStore(Protocol):
-    """Where artifact bytes live. Every method may raise BlobUnavailable."""
+    """A store of artifact bytes. Every method may raise BlobUnavailable."""
 
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
-        """Headers that the PUT to `upload_url` has to carry, besides Content-Length."""
+        """Return the headers that the PUT to `upload_url` must have, besides Content-Length."""
         ...
 
     async def upload_url(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
-        """A URL that takes one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from now on.
+        """Return a URL for one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from now.
 
         The same arguments make the same URL.
         """
         ...
 
     async def content_url(self, grant: Grant, filename: str | None, seconds: int) -> str:
-        """A URL that answers GET with the bytes as an attachment, for `seconds`."""
+        """Return a URL that answers GET with the bytes as an attachment, for `seconds`."""
         ...
 
     async def write(self, grant: Grant, content: bytes) -> None:
@@ -82,23 +82,23 @@ class BlobStore(Protocol):
         ...
 
     async def size(self, artifact_id: str) -> int | None:
-        """How many bytes are stored, None if there are none."""
+        """Return how many bytes are stored; None if there are none."""
         ...
 
     def read(self, grant: Grant) -> AsyncIterator[bytes]:
-        """The bytes in chunks. Raises BlobMissing before any, BlobUnavailable unless there are as many as granted."""
+        """Yield the bytes in chunks. Raises BlobMissing before any, BlobUnavailable unless as many come as granted."""
         ...
 
     async def delete(self, artifact_id: str) -> None:
-        """Remove the bytes; nothing to remove is no error."""
+        """Delete the bytes. Missing bytes are no error."""
         ...
 
     async def free_bytes(self) -> int | None:
-        """Bytes that can still be stored; None where the store does not know."""
+        """Return the bytes that can still be stored; None if the store does not know."""
         ...
 
     async def check(self) -> None:
-        """Write, read and delete a few bytes as artifacts are; BlobUnavailable says what does not work."""
+        """Write, read and delete a few bytes in the same way as artifacts. BlobUnavailable says what does not work."""
         ...
 
     async def sweep(self) -> None:
@@ -111,12 +111,12 @@ class BlobStore(Protocol):
 
 
 def probe_grant() -> Grant:
-    """A blob for a check, under an id that no artifact has."""
+    """Return the grant of a blob for a check, under an id that no artifact has."""
     return Grant(f"check-{token_hex(8)}", len(PROBE), "text/plain", sha256(PROBE).hexdigest())
 
 
 def blob_id(text: str) -> str:
-    """`text`, if it can name a blob in a path or a URL. Raises ValueError."""
+    """Return `text` if it can name a blob in a path or a URL. Raises ValueError otherwise."""
     if not _ID.fullmatch(text):
         raise ValueError(f"{text!r} is not an artifact id")
     return text

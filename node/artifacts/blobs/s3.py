@@ -1,9 +1,9 @@
 """A blob store on any S3-compatible service: presigned URLs for clients, and requests of the node.
 
-Large bytes go between client and bucket; the node only asks for their size, reads them once to verify them, and deletes
-them. Small ones that are sent or asked for in JSON go through the node. A presigned PUT signs Content-Length,
-Content-Type and the SHA-256, so that the service itself refuses other bytes, and `If-None-Match: *`, so that it takes
-only the first upload. `bucket` asks and signs.
+Large contents go between client and bucket; the node only asks for their size, reads them once to verify them, and
+deletes them. Small contents that are stored or read in JSON go through the node. A presigned PUT signs Content-Length,
+Content-Type and the SHA-256, so that the service itself refuses other bytes. It also signs `If-None-Match: *`, so that
+the service accepts only the first upload. `bucket` makes the requests and signs them.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,18 +17,18 @@ from node.artifacts.blobs.sigv4 import Credentials
 from node.common.refusal import Refused
 
 READ_SECONDS = 10.0
-"""Longest time without a byte; an object of 100 MiB may take longer as a whole."""
+"""Longest time without a byte, in seconds. An object of 100 MiB may take longer as a whole."""
 
 SLOWEST_RATE = 64 * 1024
-"""Bytes a second, from READ_SECONDS on, below which an object that is being read is given up: the worker verifies few
-at a time, and one that came byte by byte would keep a place among them for days."""
+"""Bytes a second below which an object that is being read is given up, after READ_SECONDS. The worker verifies few
+objects at a time, and one that came byte by byte would hold a place for days."""
 
 MAX_CONNECTIONS = 16
-"""Connections to the bucket per process. A request that finds none free waits READ_SECONDS at most."""
+"""Connections to the bucket per process. A request waits at most READ_SECONDS for a free one."""
 
 
 class S3Store:
-    """A BlobStore on an S3 bucket. `clock` gives the time that signatures carry."""
+    """A BlobStore on an S3 bucket. `clock` returns the time for signatures."""
 
     def __init__(
         self, bucket: Bucket, credentials: Credentials, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -37,7 +37,9 @@ class S3Store:
 
     @classmethod
     def from_aws(cls, blob_url: str, aws: Mapping[str, str]) -> "S3Store":
-        """The store that RELAY_BLOB_URL and the AWS_* variables name. Raises ValueError, which names what is wrong."""
+        """Return the store that RELAY_BLOB_URL and AWS_* variables name. Raises ValueError, which says what
+        is wrong.
+        """
         return cls(*bucket_from_aws(blob_url, aws))
 
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
@@ -53,8 +55,8 @@ class S3Store:
         answered = {
             "response-content-type": grant.media_type,
             "response-content-disposition": attachment(filename or grant.id),
-            # An upload may have been sent with headers of its own, which the service keeps. Readers would decode the
-            # bytes that were verified, to whatever size.
+            # An upload may have been sent with a Content-Encoding, which the service keeps. Without this, readers would
+            # decode the verified bytes, to whatever size.
             "response-content-encoding": "identity",
             "response-cache-control": f"private, max-age={seconds}",
         }
@@ -62,7 +64,7 @@ class S3Store:
 
     async def write(self, grant: Grant, content: bytes) -> None:
         status = await self._put(grant, content, others=(409, 412))
-        if status == 412:  # what If-None-Match asks for: there are bytes already
+        if status == 412:  # the answer to If-None-Match: there are bytes already
             raise Refused("blob.uploaded")
         if status == 409:  # another PUT of this object is under way
             raise Refused("blob.busy")
@@ -115,7 +117,7 @@ class S3Store:
             raise BlobUnavailable("the bucket does not give back what was uploaded")
 
     async def sweep(self) -> None:
-        """An interrupted PUT leaves nothing in a bucket."""
+        """Do nothing: an interrupted PUT leaves nothing in a bucket."""
 
     async def close(self) -> None:
         await self._client.close()

@@ -1,7 +1,7 @@
 """AWS Signature Version 4 for S3, in the URL of a request.
 
-Only what the S3 store needs: bodies are not hashed, since the signed `x-amz-checksum-sha256` says what an upload must
-be. Source: AWS "Signature Version 4 for API requests", checked against its published examples.
+This is only what the S3 store needs. Bodies are not hashed, since the signed `x-amz-checksum-sha256` says what an
+upload must be. Source: AWS "Signature Version 4 for API requests", checked against its published examples.
 """
 
 import hmac
@@ -36,9 +36,9 @@ def presign(
     seconds: int,
     now: datetime,
 ) -> str:
-    """A URL that may be used for `seconds`, with exactly these header values (and Host).
+    """Return a URL that may be used for `seconds` from `now`, with exactly these header values (and Host).
 
-    `origin` is scheme and authority, `path` is not yet escaped.
+    `origin` is scheme and authority; `path` is not escaped yet.
     """
     stamp, scope = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{credentials.region}/s3/aws4_request"
     scheme, _, authority = origin.partition("://")
@@ -65,7 +65,7 @@ def presign(
 
 
 def _key(credentials: Credentials, scope: str) -> bytes:
-    """The key of the account for that day, region and service."""
+    """Return the account's key for the day, region and service in `scope`."""
     key = f"AWS4{credentials.secret_access_key}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), sha256)

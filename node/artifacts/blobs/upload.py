@@ -1,6 +1,6 @@
-"""Writes one upload to the disk: the file is locked, counted and hashed, and gets its final name only when it is whole.
+"""Writes one upload to the disk. The file is locked, counted and hashed, and gets its final name only once it is whole.
 
-Which files a store keeps and what their names mean is in `disk`; HTTP is in `disk_app`. Everything here blocks, so it
+`disk` says which files a store keeps and what their names mean; HTTP is in `disk_app`. Everything here blocks, so it
 must be called in a thread.
 """
 
@@ -25,8 +25,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class PartialUpload:
     """One upload being written: `start`, then `write` any number of times, then `finish` or `abort`.
 
-    Only one of the methods runs at a time, so that a cancelled request can abort while a thread still works; whatever
-    comes after an abort is refused. All raise Refused `blob.…` or OSError.
+    Only one of the methods runs at a time, so that a cancelled request can abort while a thread still works; calls
+    after an abort are refused. All raise Refused `blob.…` or OSError.
     """
 
     def __init__(self, final: Path, grant: Grant, reserve: int) -> None:
@@ -41,7 +41,7 @@ class PartialUpload:
         self._aborted = False
 
     def start(self) -> None:
-        """Begin, unless something was or is being uploaded under this id, or there is no room for it."""
+        """Begin, unless something was or is being uploaded under this id, or there is no space for it."""
         with self._lock, _full_disk_refused():
             if self._aborted:
                 raise Refused("blob.gone")
@@ -50,17 +50,17 @@ class PartialUpload:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync(directory.parent)
             self._fd = lock_file(self._path)
-            # Only the writer that has the lock makes the final file, so what is true now stays true.
+            # Only the writer that has the lock creates the final file, so what is checked here stays true.
             if gone_mark(self._final).exists():
                 raise Refused("blob.gone")
             if self._final.exists():
                 raise Refused("blob.uploaded")
             os.ftruncate(self._fd, 0)
-            with locked(directory.parent, wait=True):  # of two uploads that do not both fit, one gets the room
+            with locked(directory.parent, wait=True):  # of two uploads that do not both fit, one gets the space
                 _allocate(self._fd, self._grant.byte_size, self._reserve)
 
     def write(self, data: bytes) -> None:
-        """Append `data`, unless the upload then has more bytes than the grant."""
+        """Append `data`, unless the upload would then have more bytes than the grant."""
         with self._lock, _full_disk_refused():
             fd = self._open_file()
             self._size += len(data)
@@ -72,7 +72,7 @@ class PartialUpload:
                 rest = rest[os.write(fd, rest) :]
 
     def finish(self) -> None:
-        """Give the file its final name, if it is what the grant says; by then its bytes are on the disk."""
+        """Give the file its final name if it is what the grant says. By then its bytes are on the disk."""
         with self._lock, _full_disk_refused():
             fd = self._open_file()
             if self._size != self._grant.byte_size:
@@ -91,7 +91,7 @@ class PartialUpload:
                 raise Refused("blob.gone")
 
     def abort(self) -> None:
-        """Remove what was written; after `finish` this does nothing."""
+        """Remove what was written. Does nothing after `finish`."""
         with self._lock:
             self._aborted = True
             if self._fd is not None:
@@ -110,9 +110,10 @@ class PartialUpload:
 
 
 def _allocate(fd: int, size: int, reserve: int) -> None:
-    """Allocate the whole file at once, so that an upload which has started is not stopped by a full disk.
+    """Allocate the whole file at once, so that a full disk does not stop an upload that has started.
 
-    Where the file system cannot, the write that finds the disk full ends the upload.
+    Where the file system cannot do that, the write that finds the disk full ends the upload. Raises Refused
+    `blob.full`, OSError.
     """
     try:
         if sys.platform == "linux":
@@ -139,17 +140,17 @@ def _full_disk_refused() -> Generator[None]:
 
 
 def partial_file(final: Path) -> Path:
-    """Where an upload is written before it is whole."""
+    """Return the file in which an upload is written until it is whole."""
     return final.with_name(f"{final.name}.part")
 
 
 def gone_mark(final: Path) -> Path:
-    """The empty file that keeps a deleted id from being uploaded again."""
+    """Return the empty file that keeps a deleted id from being uploaded again."""
     return final.with_name(f"{final.name}.gone")
 
 
 def lock_file(path: Path) -> int:
-    """Lock a file, creating it if needed; returns its descriptor. Raises Refused `blob.busy` if it is locked."""
+    """Lock a file, creating it if needed. Returns its descriptor. Raises Refused `blob.busy` if the file is locked."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

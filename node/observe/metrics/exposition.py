@@ -1,4 +1,4 @@
-"""Readings as Prometheus reads them: its text format or OpenMetrics, by `prometheus_client`."""
+"""Renders readings for Prometheus, in its text format or in OpenMetrics, by `prometheus_client`."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -20,7 +20,7 @@ class _Page(Collector):
         self._readings = readings
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, also those without a value yet, so that a dashboard finds their names."""
+        """Yield every metric, even those without a value yet, so that a dashboard finds their names."""
         metrics = {
             name: Metric(name.removesuffix("_total"), family.meaning, family.kind) for name, family in FAMILIES.items()
         }
@@ -39,6 +39,6 @@ class _Page(Collector):
 
 
 def exposition(readings: Iterable[Reading], accept: str) -> tuple[str, bytes]:
-    """The media type and the page, in the format that a client's Accept header asks for."""
+    """Return the media type and the page, in the format that a client's Accept header asks for."""
     encoder, media_type = choose_encoder(accept)
     return media_type, encoder(_Page(readings))

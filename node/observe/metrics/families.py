@@ -9,7 +9,7 @@ import msgspec
 
 Kind = Literal["counter", "gauge", "histogram"]
 Role = Literal["web", "worker"]
-"""The roles of processes that count."""
+"""The roles of processes that keep counts."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Family(msgspec.Struct, frozen=True):
 
 
 _TABLE = (
-    # Counted where requests are answered, artifacts move on and callbacks are sent.
+    # Counted where requests are answered, artifacts change state and callbacks are sent.
     Family("relay_requests_total", "counter", "Answers, by operation", ("method", "route", "status")),
     Family(
         "relay_ack_seconds",

@@ -1,6 +1,6 @@
-"""Figures that are in Redis and not in a process, read at each scrape: lags, queues, counts, memory.
+"""Figures that are in Redis rather than in a process, read at each scrape: lags, queues, counts, memory.
 
-Every instance of a node shows the same figures, so instances must not be summed: take the maximum.
+Every instance of a node shows the same figures, so they must not be summed over instances: take the maximum.
 """
 
 from asyncio import gather
@@ -30,7 +30,7 @@ Figures = Callable[[], Awaitable[Sequence[Reading]]]
 
 
 def disk_figures(settings: Settings) -> list[Reading]:
-    """Figures of this machine's disks, shown even while Redis is away: a full disk may be why. Raises OSError."""
+    """Return figures of this machine's disks, even while Redis is away: a full disk may be why. Raises OSError."""
     return [
         reading
         for disk in disks(settings)
@@ -43,12 +43,14 @@ def disk_figures(settings: Settings) -> list[Reading]:
 
 
 class Gauges:
-    """Reads all figures. What Redis refuses for lack of a permission is left out, and logged once."""
+    """Reads all figures. Those whose command Redis refuses for lack of a permission are left out, and logged once."""
 
     def __init__(
         self, settings: Settings, store: Store, features: Sequence[Figures] = (), searched: Store | None = None
     ) -> None:
-        """`features` read what only their stores know. `searched`: the Redis of the index if it is another one."""
+        """`features` read figures that only the features' stores know. `searched`: the Redis of the index if it is
+        another one.
+        """
         self._settings = settings
         self._store = store
         self._features = features
@@ -56,7 +58,7 @@ class Gauges:
         self._refused: set[str] = set()
 
     async def read(self) -> list[Reading]:
-        """All readings. Raises StoreUnavailable."""
+        """Return all readings. Raises StoreUnavailable."""
         groups = (
             self._lags,
             self._threads_and_tasks,
@@ -137,7 +139,7 @@ class Gauges:
     async def _durability(self) -> list[Reading]:
         kept, settings = await read(self._store), self._settings
         about = Reading("relay_build_info", (VERSION, settings.node_id, kept), 1)
-        if kept == "unknown":  # so is whether it suffices
+        if kept == "unknown":  # whether it suffices is then unknown, too
             return [about]
         return [about, Reading("relay_durability_kept", (), suffices(kept, settings.durability))]
 

@@ -26,7 +26,7 @@ from node.web.route import Route
 log = structlog.get_logger()
 
 WRITE_SECONDS = 1.0
-"""Interval between writes; a process that is killed loses what it has counted since the last one."""
+"""Interval between writes, in seconds. A process that is killed loses what it has counted since the last one."""
 
 Readings = Callable[[], Iterable[Reading]]
 
@@ -37,7 +37,7 @@ CHECK_OUTCOMES = (
     *("listed", "stays", "rejected", "stale"),
     *("open", "gated", "wrong_protocol", "unreachable", "unknown", "gone", "later"),
 )
-"""How a check of an agent ends: of a URL that was posted, and of an agent that is listed."""
+"""How a check of an agent ends: first for a posted URL, then for a listed agent."""
 
 ALERTED = ("disk.low", "memory.low", "node.full", "node.overloaded", "server.bug")
 """Refusals that deploy/prometheus/alerts.yml alerts on. Each is shown as 0 from the start: Prometheus sees no increase
@@ -102,7 +102,7 @@ class Meter:
             self._fails = False
 
     def _common(self) -> Iterator[Reading]:
-        """What processes of all roles count."""
+        """Yield what processes of all roles count."""
         role = (self._role,)
         used, stats = resource.getrusage(resource.RUSAGE_SELF), self._store.stats
         yield Reading("relay_process_cpu_seconds_total", role, used.ru_utime + used.ru_stime)
@@ -120,7 +120,7 @@ class Meter:
 
 
 def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mapping[str, int]]) -> Readings:
-    """What only web processes count: requests, and those who wait or follow."""
+    """Return what only web processes count: requests, and clients that wait or follow."""
 
     def readings() -> Iterator[Reading]:
         for route in routes:
@@ -141,7 +141,7 @@ def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mappin
 
 
 def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Readings:
-    """What only workers count: attempts at callbacks and checks of agents, both by how they ended."""
+    """Return what only workers count: attempts at callbacks and checks of agents, both by how they ended."""
 
     def readings() -> Iterator[Reading]:
         yield from _counts("relay_callbacks_total", dict.fromkeys(OUTCOMES, 0) | dict(callbacks))
@@ -152,7 +152,7 @@ def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Readin
 
 def _answers(method: str, route: str, counts: AnswerCounts) -> Iterator[Reading]:
     for digit, count in enumerate(counts.classes):
-        if count or (digit == 5 and any(counts.classes)):  # for the alert on 5xx, as ALERTED is
+        if count or (digit == 5 and any(counts.classes)):  # shown as 0 for the alert on 5xx, as with ALERTED
             yield Reading("relay_requests_total", (method, route, f"{digit}xx"), count)
     if method in ACKNOWLEDGING and any(counts.buckets):
         yield Reading("relay_ack_seconds", (method, route), counts.seconds, list(counts.buckets))
@@ -164,7 +164,7 @@ def _counts(family: str, counted: Mapping[str, int]) -> Iterator[Reading]:
 
 
 def _resident_bytes() -> int:
-    """Resident memory in bytes; where there is no /proc, its maximum so far."""
+    """Return the resident memory in bytes; without /proc, its maximum so far."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
     except FileNotFoundError:

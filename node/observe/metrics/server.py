@@ -1,7 +1,7 @@
 """RELAY_ADMIN_PORT: `/metrics` for Prometheus, `/live` and `/ready` for whoever starts and stops the node.
 
-The HTTP server, and what it answers. The operator's pages on the same port are handed in (`AdminPages`). The process
-that runs it is `node.run.metrics`.
+This is the HTTP server and what it answers. The operator's pages on the same port are handed in (`AdminPages`). The
+process that runs the server is `node.run.metrics`.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ from node.web.origin import host_of, is_address
 log = structlog.get_logger()
 
 STORE_DEADLINE = 1.0
-"""How long Redis may take for everything that a scrape asks, in seconds; after that its figures are left out."""
+"""Seconds that Redis may take for everything that a scrape asks for. After that, its figures are left out."""
 
 REQUEST_DEADLINE = 5.0
-"""How long a request to this port may take in all, in seconds."""
+"""Maximum duration of a request to this port, in seconds."""
 
 STORE_FIGURES_SECONDS = 0.5
-"""How long figures from Redis are reused, so that several requests at a time cost it one reading."""
+"""Seconds for which figures from Redis are reused, so that simultaneous requests cost Redis one reading."""
 
 OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 
 
 class InstanceState(msgspec.Struct, omit_defaults=True):
-    """The answer of `/live` and `/ready`; 503 if it is not ok."""
+    """The answer of `/live` and `/ready`, which comes with 503 if it is not ok."""
 
     ok: bool
     reason: str = ""
     processes: dict[str, int] = {}
-    """How many are alive, by role."""
+    """Number of live processes, by role."""
 
 
 class AdminRequest(NamedTuple):
@@ -54,12 +54,12 @@ class AdminRequest(NamedTuple):
     target: str
     """Path and query."""
     peer: str
-    """The address it came from."""
+    """The address that the request came from."""
     headers: Mapping[str, str]
-    """By name, in lower case."""
+    """The headers, by name in lower case."""
     body: bytes
     ready: Callable[[], Awaitable[InstanceState]]
-    """Finds out what `/ready` says."""
+    """Returns what `/ready` answers."""
 
 
 class AdminResponse(NamedTuple):
@@ -73,22 +73,22 @@ class AdminResponse(NamedTuple):
 AdminPages = Callable[[AdminRequest], Coroutine[Any, Any, AdminResponse]]
 
 PAGES = ("/admin", "/static")
-"""These paths, and those below them, are answered by the pages."""
+"""Paths that are answered by the operator's pages, together with all paths below them."""
 
 PAGE_DEADLINE = 60.0
-"""How long a page may take, in seconds: one of them removes everything that came from a client."""
+"""Maximum duration of a page, in seconds: one of the pages removes everything that came from a client."""
 
 MAX_FORM_BYTES = 16_384
-"""Size of a form that is accepted; its longest field is a reason."""
+"""Maximum size of a form, in bytes. Its longest field is a reason."""
 
 
 def plain(status: HTTPStatus, text: bytes) -> AdminResponse:
-    """An answer of one sentence."""
+    """Return an answer of one sentence."""
     return AdminResponse(status, (("Content-Type", "text/plain"),), text)
 
 
 class Instance:
-    """The processes started together on this machine, and the store they use.
+    """The processes that were started together on this machine, and the store that they use.
 
     `gauges` reads the figures that are in Redis, `here` those of this machine. `names`: the names with a dot that this
     port answers to, separated by commas.
@@ -114,7 +114,7 @@ class Instance:
         self._read_at = -STORE_FIGURES_SECONDS
 
     async def respond(self, path: str, accept: str) -> AdminResponse:
-        """The answer to a GET."""
+        """Return the answer to a GET."""
         match path:
             case "/metrics":
                 of_store = await self._read_store()
@@ -128,10 +128,10 @@ class Instance:
                 return plain(HTTPStatus.NOT_FOUND, b"/metrics, /live, /ready or /admin\n")
 
     def is_called(self, host: str | None) -> bool:
-        """Whether a Host header means this port.
+        """Whether a Host header names this port.
 
-        The owner of a web page can point its public name at this machine's address (DNS rebinding). That is impossible
-        with an IP address, or with a name without a dot, as machines and containers use among themselves.
+        The owner of a web page can point its public name at this machine's address (DNS rebinding). That cannot be done
+        with an IP address, or with a name without a dot, which machines and containers use among themselves.
         """
         if host is None:
             return True
@@ -160,7 +160,7 @@ class Instance:
         return state
 
     async def _some_primary_answers(self) -> bool:
-        """Ask the primaries of all partitions; one answer is enough."""
+        """Ping the primaries of all partitions. One answer is enough."""
         pings = [self._store.command("PING", key=keys.tag(partition)) for partition in range(ids.PARTITIONS)]
         asking = list(map(asyncio.create_task, pings))
         try:
@@ -202,7 +202,10 @@ def _response(state: InstanceState) -> AdminResponse:
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """HTTP on the port, in threads; the event loop makes the answers. Raises OSError if the port is taken."""
+    """The HTTP server on the port. Threads handle the requests; the event loop makes the answers.
+
+    Raises OSError if the port is taken.
+    """
 
     daemon_threads = True
 
@@ -216,14 +219,14 @@ class MetricsServer(ThreadingHTTPServer):
         self.loop = loop
 
     def server_bind(self) -> None:
-        """Bind, without the look-up of the address's name that HTTPServer makes.
+        """Bind without looking up the address's name, as HTTPServer would.
 
-        Nothing uses that name, and while no name server answers, the port would be closed for ten seconds and more.
+        Nothing uses that name, and while no name server answers, the port would stay closed for ten seconds or more.
         """
         TCPServer.server_bind(self)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Log why a request has failed, unless its client has gone. By default that is printed, in many lines."""
+        """Log why a request failed, unless its client has gone. By default that would be printed, in many lines."""
         if not isinstance(sys.exception(), ConnectionError):
             log.exception("request to the admin port failed")
 

@@ -1,9 +1,9 @@
 """The folder in which the processes of one instance write what they have counted, one file each.
 
-Every process writes its whole state each time, so a reader adds the files up. A process that starts takes over the
-file of one that has died, and counts on from there: no sum ever falls, and files do not pile up. We do not use
-`prometheus_client`'s multiprocess files: they are mapped into memory, and a process that writes to one on a full disk
-is killed (SIGBUS), whereas a write to one of our files merely fails.
+Every process writes its whole state each time, so a reader adds the files up. A process that starts takes over the file
+of a dead one and counts on from there: no sum ever falls, and files do not pile up. The multiprocess files of
+`prometheus_client` are not used: they are memory-mapped, and a process that writes to one on a full disk is killed
+(SIGBUS), whereas a write to one of the files here merely fails.
 """
 
 import os
@@ -24,25 +24,25 @@ from node.config import ConfigError
 from node.observe.metrics.families import FAMILIES, Kind
 
 ALIVE_SECONDS = 10.0
-"""A process that has not written for this many seconds does not count as alive: its event loop may be stuck."""
+"""Seconds without a write after which a process does not count as alive: its event loop may be stuck."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the parent of a private directory; writing there waits for no disk
 
 PREFIX = "relay-node-metrics-"
-"""The beginning of the names of temporary folders, which are removed at the end."""
+"""Prefix of the names of temporary folders, which are removed at the end."""
 
 NEW_SECONDS = 60.0
-"""Age below which a folder is never taken for a leftover: its process may be about to lock it."""
+"""Age, in seconds, below which a folder never counts as a leftover: its process may be about to lock it."""
 
 DRAINING = "draining"
-"""A file of this name says that the instance is about to stop."""
+"""Name of the file that says that the instance is about to stop."""
 
 BEGUN = "begun"
-"""The modification time of the file of this name is when the instance started."""
+"""Name of the file whose modification time is when the instance started."""
 
 
 class Reading(msgspec.Struct, array_like=True):
-    """One value of one metric. A histogram has buckets, and its value is the sum."""
+    """One value of one metric. A histogram also has buckets, and its value is the sum."""
 
     family: str
     labels: tuple[str, ...]
@@ -74,7 +74,7 @@ _decode = msgspec.msgpack.Decoder(Snapshot).decode
 
 @contextmanager
 def folder_of(given: str) -> Generator[Path]:
-    """The folder at `given`, which stays, or else a new one for as long as the context lasts. Raises ConfigError."""
+    """Yield the folder at `given`, which stays, or else a new one, which is removed at the end. Raises ConfigError."""
     if given:
         path = Path(given)
         try:
@@ -93,8 +93,8 @@ def folder_of(given: str) -> Generator[Path]:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove the folder of an instance that was killed: an old one of this user that no process has locked."""
-    with suppress(OSError):  # locked, another user's, or gone meanwhile
+    """Remove the folder of a killed instance: one of this user that is not new and that no process has locked."""
+    with suppress(OSError):  # locked, another user's, or gone by now
         about = folder.stat()
         if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW_SECONDS:
             with locked(folder):
@@ -102,22 +102,22 @@ def _remove_left(folder: Path) -> None:
 
 
 def drain(given: str) -> None:
-    """Mark this instance as about to stop: `/ready` answers 503 from now on. Does nothing without a folder."""
+    """Mark this instance as about to stop, so that `/ready` answers 503 from now on. Does nothing without a folder."""
     if given:
         with suppress(OSError):  # the folder may be gone, and the instance has to stop all the same
             (Path(given) / DRAINING).touch()
 
 
 def new_path(folder: Path, role: str, pid: int) -> Path:
-    """Where a process that starts now writes. The name has the time, since a later process may get the same pid."""
+    """Return the file for a process that starts now. Its name has the time: a later process may get the same pid."""
     return folder / f"{role}-{pid}-{time.time_ns()}.counts"
 
 
 def write(path: Path, snapshot: Snapshot) -> None:
-    """Replace the file at `path`; a reader sees the old state or the new one. Raises OSError.
+    """Replace the file at `path`. A reader sees either the old state or the new one. Raises OSError.
 
-    The folder is made again if something has removed it, such as a cleaner of temporary files: without it, `/live`
-    would report a serving node as dead.
+    The folder is made again if something, such as a cleaner of temporary files, has removed it: without the folder,
+    `/live` would report a serving node as dead.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_suffix(".new")
@@ -126,19 +126,19 @@ def write(path: Path, snapshot: Snapshot) -> None:
 
 
 def read(folder: Path) -> list[Snapshot]:
-    """The snapshots of all processes, dead ones included, unless another has taken over their file."""
+    """Return the snapshots of all processes, including dead ones whose files were not taken over."""
     while True:
-        with suppress(FileNotFoundError):  # a file was taken over meanwhile and has another name: look again
+        with suppress(FileNotFoundError):  # a file was taken over in the meantime and has another name: look again
             return [snapshot for path in folder.glob("*.counts") if (snapshot := _load(path))]
 
 
 def take_over(path: Path) -> tuple[list[Reading], bool]:
-    """Rename the file of a process that has died to `path`.
+    """Rename the file of a dead process to `path`.
 
-    Returns its counters and histograms, none if there is no such file, and whether the process was of this instance:
-    only then has it been restarted. Whoever renames the file first has it. The owner's pid is the one in the name, not
-    the one in the file, which a new owner may not have written yet. A file with this process's own pid is of an earlier
-    process, in a container for instance. Raises OSError.
+    Returns the counters and histograms of that process, none if there is no such file; and whether the process was of
+    this instance: only then has it been restarted. Of several processes, the first to rename the file gets it. The
+    owner's pid is the one in the file's name, not the one in the file, which a new owner may not have written yet. A
+    file with this process's own pid is of an earlier process, for example in a container. Raises OSError.
     """
     began = _last_write(path.parent / BEGUN)
     for left in sorted(path.parent.glob("*.counts"), key=_last_write, reverse=True):
@@ -152,13 +152,13 @@ def take_over(path: Path) -> tuple[list[Reading], bool]:
 
 
 def _owner(path: Path) -> int | None:
-    """The pid in the name of a file (`new_path`); None if the name is not one of ours."""
+    """Return the pid in the name of a file (`new_path`); None if the name has another form."""
     named = _NAME.fullmatch(path.name)
     return int(named[1]) if named else None
 
 
 def _last_write(path: Path) -> float:
-    """When the file was last written, in seconds since 1970; 0 if it is gone."""
+    """Return when the file was last written, in seconds since 1970; 0 if it is gone."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def _last_write(path: Path) -> float:
 
 
 def _load(path: Path) -> Snapshot | None:
-    """The content of a file; None if it is damaged, as after a power failure. Raises OSError."""
+    """Return the content of a file; None if it is damaged, as after a power failure. Raises OSError."""
     try:
         return _decode(path.read_bytes())
     except msgspec.DecodeError:
@@ -174,7 +174,7 @@ def _load(path: Path) -> Snapshot | None:
 
 
 def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge", "histogram")) -> list[Reading]:
-    """One reading for each metric and its labels: counters of all processes, gauges of those that are alive."""
+    """Return one reading for each metric and its labels: counters of all processes, gauges of those that are alive."""
     sums: dict[tuple[str, tuple[str, ...]], Reading] = {}
     for snapshot in snapshots:
         kinds = set(only) if snapshot.is_alive else set(only) - {"gauge"}
@@ -190,5 +190,5 @@ def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge
 
 
 def alive(snapshots: Iterable[Snapshot]) -> Counter[str]:
-    """How many processes of each role are alive."""
+    """Return how many processes of each role are alive."""
     return Counter(snapshot.role for snapshot in snapshots if snapshot.is_alive)
