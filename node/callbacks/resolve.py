@@ -28,7 +28,7 @@ PLACES = 64
 """Look-ups at the same time in this process. Each uses two sockets."""
 
 PLACES_EACH_DOMAIN = 8
-PLACES_EACH_CLIENT = 4
+PLACES_EACH_SITE = 4
 """For the clients of one site together. Fewer than PLACES_EACH_DOMAIN, so that one site does not take all places of a
 domain that others name, too."""
 
@@ -51,8 +51,8 @@ T = TypeVar("T")
 class Resolver(Protocol):
     """Finds all addresses of a name, at least one, in the order in which to try them."""
 
-    async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
-        """`client`: the site on whose behalf. Ends soon enough for a call to follow. Raises NotResolved."""
+    async def __call__(self, host: str, site: str = "") -> Sequence[Address]:
+        """`site`: on whose behalf. Ends soon enough for a call to follow. Raises NotResolved."""
         ...
 
 
@@ -80,18 +80,18 @@ class SystemResolver:
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup or Lookup()
         self._domains = FairSemaphore(PLACES, each=PLACES_EACH_DOMAIN, waiting=WAITING_EACH)
-        self._clients = FairSemaphore(sys.maxsize, each=PLACES_EACH_CLIENT, waiting=WAITING_EACH)
+        self._sites = FairSemaphore(sys.maxsize, each=PLACES_EACH_SITE, waiting=WAITING_EACH)
         self._under_way: dict[str, asyncio.Task[LookupResult | NotResolved]] = {}
         self._found = _Kept[Sequence[Address]]()
         self._failed = _Kept[str]()
 
-    async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
+    async def __call__(self, host: str, site: str = "") -> Sequence[Address]:
         if (known := self._known(host)) is not None:
             return known
         look_up = self._under_way.get(host)
         if look_up is None:
             async with AsyncExitStack() as places:
-                await self._turn(places, host, client)
+                await self._turn(places, host, site)
                 # Somebody else may have begun or even finished the look-up in the meantime.
                 if (known := self._known(host)) is not None:
                     return known
@@ -110,11 +110,11 @@ class SystemResolver:
             raise NotResolved(reason)
         return self._found.get(host)
 
-    async def _turn(self, places: AsyncExitStack, host: str, client: str) -> None:
+    async def _turn(self, places: AsyncExitStack, host: str, site: str) -> None:
         """Wait for a place, and add it to `places`, which frees it at its end. Raises NotLookedUp."""
         try:
             async with asyncio.timeout(TURN_SECONDS):
-                await places.enter_async_context(self._clients.of(client))
+                await places.enter_async_context(self._sites.of(site))
                 await places.enter_async_context(self._domains.of(registrable(host)))
         except (TimeoutError, QueueFull) as error:
             raise NotLookedUp(f"{host} had to wait too long for others") from error
@@ -135,7 +135,7 @@ class SystemResolver:
 
 
 async def check_name(
-    target: Target, policy: TargetPolicy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, client: str = ""
+    target: Target, policy: TargetPolicy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, site: str = ""
 ) -> None:
     """Raise TargetRefused if the name of a target has an address that is not public.
 
@@ -145,7 +145,7 @@ async def check_name(
         return
     try:
         async with asyncio.timeout(timeout):
-            addresses = await resolver(target.host, client)
+            addresses = await resolver(target.host, site)
     except (NotResolved, TimeoutError):
         return
     if not all(policy.allows(address) for address in addresses):

@@ -40,7 +40,7 @@ class FakeResolver:
         self._names = {name.replace("_", "."): answers.split(">") for name, answers in names.items()}
         self.asked: list[str] = []
 
-    async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
+    async def __call__(self, host: str, site: str = "") -> Sequence[Address]:
         self.asked.append(host)
         answers = self._names.get(host)
         if answers is None:
@@ -49,7 +49,7 @@ class FakeResolver:
         return [ip_address(each) for each in answer.split("|")]
 
 
-async def never(host: str, client: str = "") -> Sequence[Address]:
+async def never(host: str, site: str = "") -> Sequence[Address]:
     """A resolver that hangs."""
     await asyncio.Event().wait()
     return []

@@ -109,7 +109,7 @@ async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUn
 
 
 async def test_a_name_that_this_node_could_not_look_up_is_dialled_later() -> None:
-    async def busy(host: str, client: str = "") -> list[Address]:
+    async def busy(host: str, site: str = "") -> list[Address]:
         raise NotLookedUp(host)
 
     guard = Guard(POLICY, busy, SOMEBODY, unlimited(), dialler=Dialler())

@@ -14,8 +14,8 @@ from node.callbacks.resolve import (
     MAX_KEEP_SECONDS,
     NAMES_KEPT,
     PLACES,
-    PLACES_EACH_CLIENT,
     PLACES_EACH_DOMAIN,
+    PLACES_EACH_SITE,
     WAITING_EACH,
     SystemResolver,
 )
@@ -125,14 +125,14 @@ async def test_many_silent_domains_of_one_client_leave_places_for_other_clients(
     async with DnsServer({"*.test": SILENT, "agent.example": HONEST}) as server:
         resolver = SystemResolver(server.lookup(tmp_path))
         slow = [asyncio.create_task(resolver(f"evil{n}.test", "evil")) for n in range(2 * PLACES)]
-        await eventually(lambda: len(server.asked) == PLACES_EACH_CLIENT)
+        await eventually(lambda: len(server.asked) == PLACES_EACH_SITE)
         assert await resolver("agent.example", "another") == FOUND
         assert await refusals(slow) == {NotResolved, NotLookedUp}
 
 
 @pytest.mark.parametrize(
     ("name", "client", "at_once"),
-    [("n{}.test", "evil", PLACES_EACH_CLIENT), ("n{}.evil.example", "client {}", PLACES_EACH_DOMAIN)],
+    [("n{}.test", "evil", PLACES_EACH_SITE), ("n{}.evil.example", "client {}", PLACES_EACH_DOMAIN)],
     ids=["of a client", "below a domain"],
 )
 async def test_more_look_ups_than_would_get_a_place_in_time_do_not_wait(
@@ -155,7 +155,7 @@ async def test_a_client_with_many_names_of_a_shared_domain_leaves_places_for_its
     async with DnsServer({"*.shared.example": SILENT, "agent.shared.example": HONEST}) as server:
         resolver = SystemResolver(server.lookup(tmp_path))
         slow = [asyncio.create_task(resolver(f"n{n}.shared.example", "evil")) for n in range(50)]
-        await eventually(lambda: len(server.asked) == PLACES_EACH_CLIENT)
+        await eventually(lambda: len(server.asked) == PLACES_EACH_SITE)
         assert await resolver("agent.shared.example", "another") == FOUND
         await refusals(slow)
 
@@ -163,9 +163,9 @@ async def test_a_client_with_many_names_of_a_shared_domain_leaves_places_for_its
 async def test_a_name_that_a_busy_client_waits_to_look_up_is_looked_up_at_once_for_another(tmp_path: Path) -> None:
     async with DnsServer({"*.evil.example": SILENT, "agent.example": HONEST}) as server:
         resolver = SystemResolver(server.lookup(tmp_path))
-        slow = [asyncio.create_task(resolver(f"n{n}.evil.example", "evil")) for n in range(PLACES_EACH_CLIENT)]
+        slow = [asyncio.create_task(resolver(f"n{n}.evil.example", "evil")) for n in range(PLACES_EACH_SITE)]
         slow.append(asyncio.create_task(resolver("agent.example", "evil")))
-        await eventually(lambda: len(server.asked) == PLACES_EACH_CLIENT)
+        await eventually(lambda: len(server.asked) == PLACES_EACH_SITE)
         assert await resolver("agent.example", "another") == FOUND
         await refusals(slow)
 
@@ -176,8 +176,8 @@ async def test_what_found_no_place_is_not_kept_as_a_failure_of_the_name(
     monkeypatch.setattr("node.callbacks.resolve.TURN_SECONDS", 0.05)
     async with DnsServer({"*.evil.example": SILENT, "agent.example": HONEST}) as server:
         resolver = SystemResolver(server.lookup(tmp_path))
-        slow = [asyncio.create_task(resolver(f"n{n}.evil.example", "busy")) for n in range(PLACES_EACH_CLIENT)]
-        await eventually(lambda: len(server.asked) == PLACES_EACH_CLIENT)
+        slow = [asyncio.create_task(resolver(f"n{n}.evil.example", "busy")) for n in range(PLACES_EACH_SITE)]
+        await eventually(lambda: len(server.asked) == PLACES_EACH_SITE)
         with pytest.raises(NotLookedUp):
             await resolver("agent.example", "busy")
         await refusals(slow)

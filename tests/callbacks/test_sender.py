@@ -325,7 +325,7 @@ async def test_only_a_connection_that_nobody_accepted_is_held_against_the_addres
 
 
 async def test_a_name_that_this_node_could_not_look_up_is_no_attempt():
-    async def busy(host: str, client: str = "") -> list[Address]:
+    async def busy(host: str, site: str = "") -> list[Address]:
         raise NotLookedUp(host)
 
     target = parse("https://agent.example/hook", POLICY)
