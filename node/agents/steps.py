@@ -9,7 +9,7 @@ from node.store.steps import Key, Rest, step
 
 
 class EntryKeys(msgspec.Struct, frozen=True, gc=False):
-    """What the steps on an entry take: its keys, those of its address and partition, and its id."""
+    """What the steps on an entry take: keys of the entry, its address and its partition, and the id of the entry."""
 
     agent: Key
     listed: Key
@@ -19,7 +19,7 @@ class EntryKeys(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, agent_id: str, address: str) -> "EntryKeys":
-        """For the entry of that id at an address, which is that of an inbox or a host."""
+        """Build the keys of an entry. `address` is the address of an inbox, or a host."""
         partition = ids.partition_of(address)
         listed, due = keys.agents_of(address), keys.agents_due(partition)
         return cls(keys.agent(agent_id), listed, due, keys.events(partition), agent_id)
