@@ -120,7 +120,7 @@ class Follower:
         return self._take(most)
 
     def notify(self, types: set[str], size: int) -> None:
-        """Notify the follower of `size` bytes of new events of these types, or drop it if it was too far behind before."""
+        """Notify the follower of `size` bytes of new events of these types, or drop it if it was too far behind."""
         if self._news is None:  # its task is busy: it is sending, or about to wait again
             if self.is_behind(MAX_BEHIND_BYTES + size):
                 self.drop()
