@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 
-FOR_OTHERS = 0o077  # bits of a mode that let group or world in
+FOR_OTHERS = 0o077  # permission bits of group and others
 LENGTH = 32  # bytes
 
 

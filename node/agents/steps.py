@@ -46,7 +46,7 @@ def agent_list(
 def agent_submit(
     *, entry: EntryKeys, once: Once, most: int, kept: int, holds: int, spare: int, client: str, fields: Rest
 ) -> None:
-    """Have the agent at a URL checked."""
+    """Schedule a check of the agent at a URL."""
 
 
 @step
@@ -81,12 +81,12 @@ def agent_probed(
     reason: str,
     fields: Rest,
 ) -> None:
-    """Record what a probe found, and plan the next one."""
+    """Record what a probe found, and schedule the next one."""
 
 
 @step
 def agent_unschedule(*, agent: Key, due: Key, agent_id: str) -> None:
-    """Take an agent that is gone off the schedule of checks."""
+    """Remove an agent that is gone from the schedule of checks."""
 
 
 @step

@@ -286,7 +286,7 @@ class Settlement(msgspec.Struct):
     """The body of POST /api/v1/inboxes/{address}/messages/{id}/settle."""
 
     CONTENT: ClassVar = ("reply", "reply_ciphertext", "artifact_ids")
-    """Content fields. `node.web.issues.require_content` refuses a body that has none, but has one with a wrong name."""
+    """Content fields. A body without any of them, but with a similarly named one, is refused (`require_content`)."""
 
     status: Literal["done", "refused", "input_required"]
     reply: Annotated[Body, Meta(examples=["Solar panels became cheaper by half."])] | None = None
@@ -370,7 +370,7 @@ class InboxTask(msgspec.Struct, frozen=True):
     context: str
     turns: list[InboxTurn]
     lasts: float
-    """Seconds until the last message expires, unless something happens to it before."""
+    """Seconds until the last message expires if it is not settled before; infinite if it is no longer held."""
 
     @property
     def last(self) -> InboxTurn:

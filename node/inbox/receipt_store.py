@@ -21,7 +21,7 @@ class StoredReceipt(msgspec.Struct, frozen=True):
     epoch: str
     """Epoch of the inbox; empty if the inbox is closed."""
     is_held: bool
-    """Whether the inbox holds the message. After that only an unanswered question can change (`inbox_withdraw.lua`)."""
+    """Whether the inbox holds the message. If not, the status is final unless the owner asked for input."""
     fields: Mapping[bytes, bytes]
 
     @property

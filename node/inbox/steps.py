@@ -159,7 +159,7 @@ def inbox_push_set(
     config: bytes,
     most: int,
 ) -> None:
-    """Have a receiver notified of the changes of a task."""
+    """Notify a receiver of the changes of a task."""
 
 
 @step

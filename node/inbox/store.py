@@ -211,7 +211,7 @@ class InboxStore:
                 raise refused(reply)
 
     async def _prolong(self, address: str, lasts: int) -> _Life:
-        """Prolong an inbox, at most to the end of its place in a quota: `lasts` (ms), or 0 if not just prolonged."""
+        """Prolong an inbox, but not beyond its place in a quota. `lasts`: new end of the place (ms); 0 = unchanged."""
         reply = await self._store.run(
             steps.inbox_prolong(
                 inbox=keys.inbox(address),

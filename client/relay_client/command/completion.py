@@ -43,7 +43,7 @@ def _words(made: ArgumentParser, path: tuple[str, ...]) -> Iterator[tuple[tuple[
     below: list[tuple[str, ArgumentParser]] = []
     for action in made._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other way to ask
         choices: Any = action.choices or ()
-        if isinstance(choices, dict):  # of commands
+        if isinstance(choices, dict):  # subcommands
             below += cast("dict[str, ArgumentParser]", choices).items()
         found += [*choices, *action.option_strings]
     yield path, found

@@ -49,6 +49,6 @@ def _flags(made: ArgumentParser) -> Iterator[str]:
         if action.nargs == 0:
             yield from action.option_strings
         choices: Any = action.choices
-        if isinstance(choices, dict):  # of commands
+        if isinstance(choices, dict):  # subcommands
             for one in cast("dict[str, ArgumentParser]", choices).values():
                 yield from _flags(one)

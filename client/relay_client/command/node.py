@@ -73,7 +73,7 @@ def _checks(relay: Relay) -> Iterator[tuple[str, bool, str]]:
     yield "versions", True, versions
     identity = relay.node.identity()
     yield "address", True, f"{identity['node_id']} calls itself {identity['base_url']}"
-    # A claim of an offer that nobody makes: it finds none, and costs one of the limit.
+    # Asks for an offer that nobody makes: this finds none, but takes one place in the limit.
     try:
         claimed = _asked(relay, Tasks.claim_next.call(NOBODY, publisher_ids=[NOBODY]))
     except Refused as refused:
