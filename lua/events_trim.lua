@@ -23,7 +23,7 @@ local first_ms, first_seq
 for _, flat in ipairs(redis.call('XINFO', GROUPS, events)) do
   local group = fields_of(flat)
   missing[group.name] = nil
-  -- The group needs events from its oldest pending one on, or if none is pending, from the last delivered one on.
+  -- The group needs events from its oldest pending one on, or if none is pending, those after the last delivered one.
   local id, step = group['last-delivered-id'], 1
   if group.pending > 0 then
     id, step = redis.call('XPENDING', events, group.name)[2], 0

@@ -10,7 +10,7 @@
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed
 -- ARGV[4] id
--- ARGV[5] actor    the claimed name of the caller: must be the publisher or the assignee
+-- ARGV[5] actor    the name that the caller gives for itself: must be the publisher or the assignee
 -- ARGV[6] target   the status wanted; empty = the next one
 -- ARGV[7] proven   1 = the publisher_token was shown
 -- ARGV[8] signer   thumbprint of the request's key; empty = not signed

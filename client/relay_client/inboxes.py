@@ -253,7 +253,7 @@ class Inboxes(Resource[M_co]):
         status: MessageStatus | None = None,
         wait: float = 0,
     ) -> Call[Receipt]:
-        """Get the receipt of a message. Waits up to `wait` seconds until its status is not `status`."""
+        """Get a receipt. Waits up to `wait` seconds until its status is not `status` (default: the present one)."""
         path = ("inboxes", address, "messages", message_id)
         return Call.get(*path, token=receipt_token, signable=True, status=status, wait=wait)
 

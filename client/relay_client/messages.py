@@ -57,7 +57,7 @@ class Messages(Resource[M_co]):
 
     @Operation
     def get(self, reference_id: str, *, wait: float = 0) -> Call[Buffered]:
-        """Read a relayed message. It never changes, so there is no use in a `wait`."""
+        """Read a relayed message. It never changes, so `wait` is of no use."""
         return Call.get("relay", reference_id, wait=wait)
 
     @Operation

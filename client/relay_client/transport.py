@@ -45,7 +45,7 @@ class AsyncPieces(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """`Transport` for asyncio."""
+    """`Transport` for asyncio. Raises NoAnswer."""
 
     async def send(self, request: Send) -> Answer: ...
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]: ...

@@ -16,10 +16,10 @@ from node.common.refusal import Invalid, Refused
 from node.web.json import decode
 
 CARD_BYTES = 256 * 1024
-"""Maximum size of a card."""
+"""Maximum bytes of a card."""
 
 HEAD_BYTES = 16 * 1024
-"""Maximum size of the response headers and the framing of the body."""
+"""Maximum bytes of the response headers and the framing of the body."""
 
 FETCH_SECONDS = 30.0
 """Timeout of a whole fetch: the wait for a turn, and two requests of ten seconds. So a URL on a host that hangs is

@@ -64,8 +64,8 @@ NOTIFIED_BYTES = 4 * 1024 * 1024
 SELDOM_SECONDS = 0.25
 """Events that come at least this long after the previous ones reach all followers without a rest in between, so that
 they arrive as soon as possible. If events come faster, there is a rest after every NOTIFIED_AT_ONCE followers or
-NOTIFIED_BYTES. Otherwise the threads that write to sockets would occupy all processors for as long as it takes to write
-to thousands of followers."""
+NOTIFIED_BYTES, and none for fewer. Otherwise the threads that write to sockets would occupy all processors for as long
+as it takes to write to thousands of followers."""
 
 MAX_SHARED = 64
 """Maximum number of pieces of a batch that are kept for reuse by followers that want the same, until all followers have
@@ -103,8 +103,8 @@ class Follower:
     async def next(self, seconds: float, push: Push | None = None) -> Frames:
         """Return the next events, waiting up to `seconds` for one; none after that, or if the follower has ended.
 
-        With `push`, events go to `push` while this waits. When `push` returns False, this returns the events after
-        those. With `push`, either way gives no more than a piece at a time.
+        With `push`, events are passed to `push` while this waits, until `push` returns False; then the events after
+        those are returned. In both cases, no more than one piece is given at a time.
         """
         most = PIECE_BYTES if push else sys.maxsize
         frames = self._take(most)
