@@ -1,14 +1,14 @@
 """The program `relay`, also as `python -m relay_command`.
 
-It is apart from the package, so that Ctrl-C leaves no traceback while that is being imported. With
-`python -m relay_client` it does.
+It is outside the package, so that Ctrl-C leaves no traceback while the package is being imported. With
+`python -m relay_client`, Ctrl-C does leave one.
 """
 
 import sys
 
 
 def main() -> int:
-    """Run the command; returns its exit code."""
+    """Run the command, and return its exit code."""
     try:
         from relay_client.command import main as command  # noqa: PLC0415  # see above
 

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- Removes the entry of an agent if its time is over, and announces the removal exactly once. An entry that was posted
--- again waits for its check first, as long as a new one does. If Redis has dropped the entry already, a mark takes its
--- place for a while, which says that the removal was announced. Allowed when memory is full: it frees more than that
--- mark takes.
+-- again is first kept for its check, for as long as a new entry would be. If Redis has dropped the entry already, a
+-- mark takes its place for a while and says that the removal was announced. Allowed when memory is full: it frees more
+-- memory than the mark takes.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] events  events:{p}
 -- ARGV[1] agent_id
 -- ARGV[2] dropped  the time (ms) at which Redis drops it, if no worker has removed it by then
--- ARGV[3] spare   milliseconds from its end until then
+-- ARGV[3] spare   milliseconds from the end of the entry until then
 -- ARGV[4] kept    milliseconds that an entry posted again waits for its check, and that the mark stays
--- Returns {'gone'}: there is none any more | {'stays', ends_at}: it was renewed
+-- Returns {'gone'}: the entry no longer exists | {'stays', ends_at}: it was renewed, or waits for its check
 -- Slot    partition of the id
 -- include now
 -- include announce_removal

@@ -13,7 +13,7 @@
 -- ARGV[4] proof   the epoch of the token shown; * = the key of the address has signed
 -- ARGV[5] agent_id
 -- ARGV[6] life    milliseconds until the entry ends unless it is renewed
--- ARGV[7] spare   milliseconds after that at which Redis drops it, should no worker have done so
+-- ARGV[7] spare   milliseconds after that end at which Redis drops the entry if no worker has removed it
 -- ARGV[8] most    entries of one address
 -- ARGV[9] client  for the workers: whose turn it is to be indexed, and for the operator
 -- ARGV[10...] fields  name, value, ...

@@ -1,24 +1,24 @@
 #!lua
--- Records what a probe of an agent found, and schedules the next one. Several probes in a row must find the same before
--- the liveness of the agent changes, unless none was known or the agent is called elsewhere now; probes become rarer
--- while nothing changes. An agent that is unreachable for long is hidden, and shown again when that changes. A changed
--- card replaces the one before, unless somebody has posted the agent meanwhile.
+-- Records what a probe of an agent found, and schedules the next probe. Several consecutive probes must agree before
+-- the liveness of the agent changes, unless no liveness was known or the endpoint of the agent has changed. Probes
+-- become rarer while nothing changes. An agent that is unreachable for long is hidden, and shown again when that
+-- changes. A changed card replaces the previous one, unless somebody has posted the agent meanwhile.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<address or host>
 -- KEYS[3] due     agents-due:{p}
 -- KEYS[4] events  events:{p}
 -- ARGV[1] agent_id
--- ARGV[2] found   open | gated | wrong_protocol | unreachable | unknown; gone: the card answers 404 or 410, which counts
---                 only if nobody has posted the agent meanwhile; empty = it could not be probed now
--- ARGV[3] tolerated  probes in a row that have to find something else before the liveness changes
--- ARGV[4] day     milliseconds until the next probe
--- ARGV[5] calm    each time that so many probes in a row brought nothing new, the pause gets a day longer
+-- ARGV[2] found   open | gated | wrong_protocol | unreachable | unknown; gone: the card answers 404 or 410, which
+--                 counts only if nobody has posted the agent meanwhile; empty = it could not be probed now
+-- ARGV[3] tolerated  consecutive probes that must agree on another liveness before it changes
+-- ARGV[4] day     milliseconds until the next probe, and by which that pause grows
+-- ARGV[5] calm    consecutive probes without a change after which the pause grows
 -- ARGV[6] longest  milliseconds; the longest pause
--- ARGV[7] again   milliseconds until another try, if it could not be probed now
--- ARGV[8] hides   milliseconds of being unreachable after which it is hidden
+-- ARGV[7] again   milliseconds until the next attempt, if the agent could not be probed now
+-- ARGV[8] hides   milliseconds of being unreachable after which the agent is hidden
 -- ARGV[9] posted  the time of the posting that was probed
 -- ARGV[10] checked  the time of the previous check when the probe began; 0 = there was none
--- ARGV[11] reason  why its present card is not accepted; empty = it is; * = not known
+-- ARGV[11] reason  why its present card is not accepted; empty = it is accepted; * = not known
 -- ARGV[12...] fields  name, value, ... of the entry, if its card has changed
 -- Returns {'probed', liveness, milliseconds until the next probe} | {'later'} | {'removed'} | {'unknown'}: not listed
 --       | {'asked'}: somebody has posted it meanwhile, and its check is due

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes the entry of an agent. Allowed when memory is full: it frees some.
+-- Removes the entry of an agent. Allowed when memory is full: it frees memory.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<address or host>
 -- KEYS[3] inbox   inbox:{p}:<address>

@@ -1,6 +1,6 @@
 #!lua
--- Records what the check of a posted URL found: the agent is listed, or not. An entry that was listed before is removed
--- only if its card is gone; any other failure leaves it as it is.
+-- Records the result of the check of a posted URL: the agent is listed, or not. An entry that was listed before is
+-- removed only if its card is gone. Any other failure leaves the entry unchanged.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<host>
 -- KEYS[3] due     agents-due:{p}
@@ -8,11 +8,11 @@
 -- ARGV[1] agent_id
 -- ARGV[2] posted  the time of the posting that was checked
 -- ARGV[3] verdict  listed | rejected | gone: the card answers 404 or 410
--- ARGV[4] reason  why not; empty if it is listed
+-- ARGV[4] reason  why the agent is not listed; empty if it is
 -- ARGV[5] life    milliseconds until the entry ends unless it is renewed
--- ARGV[6] spare   milliseconds after that at which Redis drops it, should no worker have done so
--- ARGV[7] kept    milliseconds for which a rejected one stays to be read
--- ARGV[8] again   milliseconds until the next probe of one that stays
+-- ARGV[6] spare   milliseconds after that end at which Redis drops the entry if no worker has removed it
+-- ARGV[7] kept    milliseconds for which a rejected entry can be read
+-- ARGV[8] again   milliseconds until the next probe of an entry that stays listed
 -- ARGV[9...] fields  name, value, ... of the entry, if it is listed
 -- Returns {'listed', ends_at} | {'stays'} | {'rejected'} | {'stale'}: checked by another worker, or gone meanwhile
 -- Slot    partition of the host
@@ -43,7 +43,7 @@ end
 redis.call('ZREM', listed, agent_id)
 redis.call('ZREM', due, agent_id)
 if ends then announce_removal(events, agent_id, shown) end
--- What its card said is forgotten. Who posted it, and when, is kept.
+-- Everything from the card is deleted. Who posted the agent, and when, is kept.
 local said = {}
 for _, name in ipairs(redis.call('HKEYS', agent)) do
   if name ~= 'posted' and name ~= 'by' then table.insert(said, name) end

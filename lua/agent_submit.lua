@@ -1,6 +1,6 @@
 #!lua
--- Schedules a check of the agent at a URL, listed or not, once for each Idempotency-Key. A check that a worker has begun
--- goes on. A listed entry does not end before it is checked (`agent_expire`).
+-- Schedules a check of the agent at a URL, listed or not, once for each Idempotency-Key. A check that a worker has
+-- begun continues. A listed entry does not end before it is checked (`agent_expire`).
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<host>: ids of all entries of the host, by the time (ms) at which they end
 -- KEYS[3] due     agents-due:{p}
@@ -10,11 +10,10 @@
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] agent_id
 -- ARGV[4] most    entries of one host, those that are being checked included
--- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read, and a listed one waits for its
---                 check
--- ARGV[6] holds   milliseconds for which an entry that is not listed counts among those of its host
--- ARGV[7] spare   milliseconds after the end of a listed entry at which Redis drops it, should no worker have done so
--- ARGV[8] client  for the operator; not noted if the entry is there already
+-- ARGV[5] kept    milliseconds for which an entry that is not listed can be read, and a listed one waits for its check
+-- ARGV[6] holds   milliseconds for which an entry that is not listed counts among the entries of its host
+-- ARGV[7] spare   milliseconds after the end of a listed entry at which Redis drops it if no worker has removed it
+-- ARGV[8] client  for the operator; not recorded if the entry exists already
 -- ARGV[9...] fields  name, value, ...
 -- Returns {'checking'} | {'replayed'} | {'conflict'} | {'full'}
 -- Slot    partition of the host

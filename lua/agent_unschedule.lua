@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Takes an agent off the schedule of checks if it has no entry any more. Allowed when memory is full: it frees some.
+-- Removes an agent from the schedule of checks if it no longer has an entry. Allowed when memory is full: it frees
+-- memory.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] due     agents-due:{p}
 -- ARGV[1] agent_id

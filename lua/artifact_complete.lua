@@ -1,7 +1,7 @@
 #!lua
--- Records that a client says it has uploaded an artifact, which is then verified. Repeated, or too late, it has one
--- effect only: if the verification under way finds nothing, another one follows (`artifact_settle`), since the bytes
--- may have arrived after it looked.
+-- Records a client's claim that it has uploaded an artifact, and starts the verification. If called again or too late,
+-- it has only one effect: if the verification under way finds nothing, another one follows (`artifact_settle`), because
+-- the bytes may have arrived after that verification looked.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Ends an artifact whose time is over and whose bytes were deleted: gives its bytes back to the quotas, once, and keeps
--- the manifest for a while, so that readers learn what became of it. Allowed when memory is full: the manifest then
--- expires.
+-- Ends an artifact whose time is over and whose bytes were deleted. Gives its bytes back to the quotas exactly once,
+-- and keeps the manifest for a while, so that readers learn what became of the artifact. Allowed when memory is full:
+-- the manifest expires afterwards.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}

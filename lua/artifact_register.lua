@@ -1,7 +1,7 @@
 #!lua
--- Registers one artifact, once for each Idempotency-Key: counts the request and the bytes that it promises, and keeps
--- the manifest. Bytes that are not uploaded yet may be only a share of what is left, so that the promises of one site
--- never take what others need.
+-- Registers one artifact, once for each Idempotency-Key: counts the request and the bytes that it reserves, and keeps
+-- the manifest. Reserved bytes, which are not uploaded yet, may be only a share of the free bytes, so that the
+-- reservations of one site never take what others need.
 -- KEYS[1] rate      rate:{p}:artifact:<client>
 -- KEYS[2] idem      idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[3] artifact  artifact:{p}:<id>
@@ -15,14 +15,14 @@
 -- ARGV[6] client    its address
 -- ARGV[7] site      the IPv6 /48 that the address is in; empty = none
 -- ARGV[8] size      bytes
--- ARGV[9] weight    bytes for which it counts until it is uploaded
+-- ARGV[9] weight    bytes that the artifact reserves until it is uploaded
 -- ARGV[10] client_bytes   that one client may hold
 -- ARGV[11] client_number  artifacts that one client may hold; 0 = any number
--- ARGV[12] client_share   percent of what is left that one client may have reserved
+-- ARGV[12] client_share   percent of the free bytes that one client may have reserved
 -- ARGV[13] site_times  how many times as many bytes and artifacts a site may hold
--- ARGV[14] site_share  percent of what is left that a site may have reserved
--- ARGV[15] always   bytes that a client, and a site, may have reserved however little is left
--- ARGV[16] capacity  bytes that the partition may hold: those of the node, less those of the other partitions
+-- ARGV[14] site_share  percent of the free bytes that a site may have reserved
+-- ARGV[15] always   bytes that a client, and a site, may have reserved however few bytes are free
+-- ARGV[16] capacity  bytes that the partition may hold: those of the node minus those of the other partitions
 -- ARGV[17] free     bytes that the blob store can still take; -1 = unknown
 -- ARGV[18] life     milliseconds until an artifact that is not completed is removed
 -- ARGV[19...] fields  name, value, ...

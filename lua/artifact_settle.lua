@@ -1,6 +1,7 @@
 #!lua
--- Records the verdict on one attempt to verify an artifact. If the artifact was judged or has expired in the meantime,
--- nothing changes. If nothing was uploaded and a client has said again that it was, there is another attempt.
+-- Records the verdict of one attempt to verify an artifact. If the artifact has been settled or has expired in the
+-- meantime, nothing changes. If nothing was uploaded, but the client has completed the artifact again, another attempt
+-- follows.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}

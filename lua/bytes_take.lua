@@ -1,7 +1,8 @@
 #!lua
--- Counts bytes for a client and its site. Bytes that are stored already (owed) are counted in any case, new ones (size)
--- only if both have that many left. `owed` may be negative: so many bytes that were counted before were not stored. A
--- count starts again when its window is over; if the clock was set back, after a whole window from now at the latest.
+-- Counts bytes for a client and its site. Bytes that are already stored (`owed`) are always counted, new bytes (`size`)
+-- only if client and site both have room for them. A negative `owed` takes back bytes that were counted but not stored.
+-- A count starts again when its window is over; if the clock was set back, after one whole window from now at the
+-- latest.
 -- KEYS[1] mine   bytes:{p}:<client>
 -- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
 -- ARGV[1] size   new bytes; 0 = none
@@ -9,8 +10,8 @@
 -- ARGV[3] most   bytes of the client in a window
 -- ARGV[4] site_most  bytes of its site in a window
 -- ARGV[5] window  milliseconds
--- Returns {'counted'} | {'over', wait_ms, of_site 0|1}: size was not counted, or it was 0 and nothing is left; of_site
---         1 = the site has no room, not the client alone
+-- Returns {'counted'} | {'over', wait_ms, of_site 0|1}: `size` was not counted, or was 0 and no room is left; of_site
+--         1 = the site has no room, not only the client
 -- Slot    partition of the client's site
 local counts = {{mine, tonumber(most)}}
 if site ~= mine then table.insert(counts, {site, tonumber(site_most)}) end

@@ -1,27 +1,27 @@
 #!lua
--- Counts a call of a URL or an address on behalf of a publisher, or says how long it has to wait: while the breaker is
--- open, and while the rate of the pool (host or network) is used up. When the breaker has been open, one call probes,
--- and all others wait until it has ended or its time is over.
--- KEYS[1] open      rate:{p}:callback-open:<what is called>, there while the breaker is open or a call probes
+-- Counts a call of a URL or an address on behalf of a publisher, or returns how long the call must wait: while the
+-- circuit breaker is open, and while the rate limit of the pool (host or network) is used up. After the breaker was
+-- open, one call probes, and all other calls wait until the probe has ended or timed out.
+-- KEYS[1] open      rate:{p}:callback-open:<what is called>, exists while the breaker is open or a call probes
 -- KEYS[2] failures  rate:{p}:callback-failures:<what is called>
 -- KEYS[3] all       rate:{p}:callback:<pool>
 -- KEYS[4] own       rate:{p}:callback-of:<pool>:<site of the publisher>
 -- KEYS[5] waiting   rate:{p}:callback-waiting:<pool>:<site of the publisher>
--- KEYS[6] blocked   rate:{p}:callback-blocked:<what is called>:<site of the publisher>: what waits for the breaker, and
---                   holds up nothing else that goes to the pool
--- ARGV[1] id        of what asks, by which it is known when it asks again
--- ARGV[2] count     calls of the pool allowed in the window, those of all publishers together; 0 = no limit
+-- KEYS[6] blocked   rate:{p}:callback-blocked:<what is called>:<site of the publisher>: calls that wait for the
+--                   breaker, apart from those in `waiting`, so that they hold up no other call to the pool
+-- ARGV[1] id        of the caller, by which it is recognised when it asks again
+-- ARGV[2] count     calls to the pool allowed in the window, for all publishers together; 0 = no limit
 -- ARGV[3] seconds   the window
--- ARGV[4] longest   milliseconds to wait, at most, for those before it
--- ARGV[5] tolerated  failures in a row that open the breaker
+-- ARGV[4] longest   the longest wait for earlier callers, in milliseconds
+-- ARGV[5] tolerated  consecutive failures that open the breaker
 -- ARGV[6] probe     milliseconds that a probing call may take
--- Returns {'call', failures in a row so far, counted at (ms), waited since (ms; 0 = not at all)} | {'wait', ms}
+-- Returns {'call', consecutive failures so far, counted at (ms), waited since (ms; 0 = not at all)} | {'wait', ms}
 -- Slot    partition of the pool
 -- include now
 -- include share
 local at = now()
 local left = redis.call('PTTL', open)
-if left > tonumber(longest) then -- no breaker is open for so long: it opened before the clock was set back
+if left > tonumber(longest) then -- a breaker is never open for so long: it opened before the clock was set back
   redis.call('DEL', open)
   left = 0
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes a callback under way for the operator, even one that cannot be read. Allowed when memory is full: it frees
--- some.
+-- Removes an undelivered callback for the operator, even one that cannot be read. Allowed when memory is full: it frees
+-- memory.
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- ARGV[1] name      of the callback

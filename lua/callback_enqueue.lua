@@ -1,7 +1,6 @@
 #!lua
--- Puts a message under way. If one of its name is waiting, the newer event replaces what that one says. Safe to repeat:
--- an event that is under way, was delivered a short while ago, or is older than the one that is under way changes
--- nothing.
+-- Queues a message for delivery. If a message of the same name is queued, the newer event replaces its contents. Safe
+-- to repeat: an event that is already queued, was recently delivered, or is older than the queued one changes nothing.
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] record    callback-record:{p}:<entity>, for the owner of the entity
@@ -10,8 +9,8 @@
 -- ARGV[3] pause     milliseconds between two messages of one name
 -- ARGV[4] happened  when, in milliseconds
 -- ARGV[5] about     `<happened> <type> <host>`, for the record
--- ARGV[6] after     of a reply: the number before it; else empty. The lowest one that was not delivered is kept, so
---                   that a message that stands for several replies leads to all of them
+-- ARGV[6] after     for a reply, the number before it; else empty. The lowest undelivered number is kept, so that a
+--                   message that stands for several replies leads the receiver to all of them
 -- ARGV[7...] fields  url, type, data: name, value, ...
 -- Returns {'enqueued'|'merged', time of the next attempt (ms)} | {'known'}
 -- Slot    the partition of the entity
@@ -27,7 +26,7 @@ if told and (when or not attempt) then
 end
 redis.call('HSET', callback, 'id', id, 'at', happened, unpack(ARGV, 7))
 if after ~= '' then redis.call('HSET', callback, 'after', math.min(tonumber(after), tonumber(untold or after))) end
-if when then -- the older message may be with the receiver at this moment: if it arrives, it is noted again
+if when then -- the older message may be on its way to the receiver now: if it arrives, it is noted again
   if told ~= id then redis.call('HDEL', record, told) end
   note_callback(record, id, 'pending', tonumber(attempt), tonumber(when), reason or '', about)
   return {'merged', tonumber(when)}

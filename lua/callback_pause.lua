@@ -1,6 +1,6 @@
 #!lua
--- Opens a breaker because the receiver asks for a pause. One that is open for longer stays so: the answer may be to a
--- call that was under way when it opened.
+-- Opens a circuit breaker because the receiver asks for a pause. A breaker that is already open for longer is not
+-- changed: the receiver may have answered a call that was under way when the breaker opened.
 -- KEYS[1] open      rate:{p}:callback-open:<what is called>
 -- ARGV[1] pause     milliseconds
 -- Returns {'open', ms for which it is open}

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Refunds what was counted for a call that was not made, since something else refused it. If the call had waited, it
--- waits again at its old place. Allowed when memory is full: what it adds was there a moment ago.
--- KEYS[1] all       the log of all that share: rate:{p}:callback:<pool> or rate:{p}:callback-site:<site>
+-- Refunds what was counted for a call that was not made because something else refused it. If the call had waited, it
+-- waits again at its old position. Allowed when memory is full: what it adds existed a moment ago.
+-- KEYS[1] all       the log of all who share the limit: rate:{p}:callback:<pool> or rate:{p}:callback-site:<site>
 -- KEYS[2] own       rate:{p}:callback-of:<pool>:<site of the publisher> or rate:{p}:callback-client:<client>
 -- KEYS[3] waiting   rate:{p}:callback-waiting:<pool>:<site> or rate:{p}:callback-client-waiting:<client>
--- ARGV[1] id        of what had asked
--- ARGV[2] at        when it was counted, in milliseconds
--- ARGV[3] since     when it began to wait, in milliseconds; 0 = it did not wait
--- ARGV[4] longest   milliseconds after which it is forgotten
+-- ARGV[1] id        of the caller
+-- ARGV[2] at        when the call was counted, in milliseconds
+-- ARGV[3] since     when the caller began to wait, in milliseconds; 0 = it did not wait
+-- ARGV[4] longest   milliseconds after which `waiting` expires
 -- Returns {'refunded'}
 -- Slot    partition of the pool or of the site
 redis.call('LREM', all, 1, at)

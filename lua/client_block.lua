@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Blocks a network or a key, or replaces its block, and informs the web processes. Allowed when memory is full: whoever
--- has filled it must be kept out.
+-- Blocks a network or a key, or replaces its block, and informs the web processes. Allowed when memory is full: it must
+-- be possible to keep out a client that has filled it.
 -- KEYS[1] blocked
 -- ARGV[1] network  or the thumbprint of a key
 -- ARGV[2] block    why, and for how long

@@ -3,10 +3,10 @@
 -- beginning, whether the web process or the worker comes first.
 -- KEYS[1] doc     doc:{p}:<id>
 -- ARGV[1] whole   1 = the terms are those of the whole text, 0 = of its beginning
--- ARGV[2] forced  1 = even if as much is there already
+-- ARGV[2] forced  1 = even if the document already covers as much of the text
 -- ARGV[3] terms
 -- ARGV[4] marks
--- Returns {'put'} | {'same'}: as much is there already
+-- Returns {'put'} | {'same'}: the document already covers as much of the text
 -- Slot    partition of the thread's id
 -- include keep_terms
 local has = redis.call('HGET', doc, 'whole')

@@ -1,8 +1,8 @@
 #!lua
--- Takes what is due in a partition, for one worker alone: callbacks, checks of agents. What was taken becomes due again
--- after a while, in case that worker dies.
+-- Takes names that are due in a partition, exclusively for one worker: callbacks, or checks of agents. A taken name
+-- becomes due again after a while, in case the worker dies.
 -- KEYS[1] due     callbacks:{p} or agents-due:{p}, names by the time (ms) at which they are due
--- ARGV[1] hidden  milliseconds for which a taken name is not due; longer than its work may last
+-- ARGV[1] hidden  visibility timeout of a taken name, in milliseconds; longer than its work may take
 -- ARGV[2] limit   names to take, at most
 -- Returns {milliseconds until the next one is due, or -1 if there is none, name, ...}
 -- Slot    the partition

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Trims an outbox up to the oldest event that a group still needs, and deletes consumers that have nothing pending and
--- have been idle for long. If the clock was set back, a delivery may be dated in the future: such an event counts as
--- delivered now, since otherwise no worker would take it over until then. Allowed when memory is full: it frees some.
+-- Trims an outbox up to the oldest event that a group still needs, and deletes consumers that have no pending entries
+-- and have long been idle. If the clock was set back, a delivery may be dated in the future. Such an event then counts
+-- as delivered now, because no worker would take it over before its date. Allowed when memory is full: it frees memory.
 -- KEYS[1] events   events:{p}
 -- ARGV[1] gone     milliseconds without a command after which a consumer is deleted
--- ARGV[2...] groups  that read; nothing is trimmed before each of them has been created here
+-- ARGV[2...] groups  that read the outbox; nothing is trimmed until each of them has been created here
 -- Returns {'trimmed', number of events} | {'waiting'} for a group | {'empty'}
 -- Slot    the partition
 local function fields_of(flat)
@@ -13,7 +13,7 @@ local function fields_of(flat)
   return fields
 end
 
--- Variables, because these words stand where other commands have a key, and a key must never be a literal.
+-- Variables, because these words are where other commands have a key, and the loader refuses a literal key.
 local GROUPS, CONSUMERS, DELCONSUMER = 'GROUPS', 'CONSUMERS', 'DELCONSUMER'
 
 if redis.call('EXISTS', events) == 0 then return {'empty'} end
@@ -23,7 +23,7 @@ local first_ms, first_seq
 for _, flat in ipairs(redis.call('XINFO', GROUPS, events)) do
   local group = fields_of(flat)
   missing[group.name] = nil
-  -- What the group needs begins at its oldest pending event; if nothing is pending, after the last one delivered.
+  -- The group needs events from its oldest pending one on, or if none is pending, those after the last delivered one.
   local id, step = group['last-delivered-id'], 1
   if group.pending > 0 then
     id, step = redis.call('XPENDING', events, group.name)[2], 0

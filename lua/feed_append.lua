@@ -1,14 +1,14 @@
 #!lua
--- Copies events from the outboxes to the public feed. Guarantees that each is copied once, in the order of its outbox: of
--- each outbox it copies only from where the last copy ended, whoever made it.
+-- Copies events from the outboxes to the public feed. Guarantees that each event is copied once, in the order of its
+-- outbox: a copy of an outbox must begin where the last copy ended, whichever worker made it.
 -- KEYS[1] feed   feed:{feed}
 -- KEYS[2] marks  feed:marks:{feed}
 -- ARGV[1] most   entries that the feed keeps
--- ARGV[2] slack  entries that it may have beyond that before it is trimmed
--- ARGV[3] outboxes  how many they are
--- ARGV[4...] parts  of each outbox its partition, the id after which the entries begin (empty = the beginning), and that
---                of the last one that was looked at; then of each event its type, entity, number of the reply, time (ms)
--- Returns {'copied'} | {'moved'}: the last copy of one of them ended elsewhere, and nothing was copied
+-- ARGV[2] slack  entries that the feed may have beyond `most` before it is trimmed
+-- ARGV[3] outboxes  number of outboxes
+-- ARGV[4...] parts  for each outbox: partition, id after which the entries begin (empty = the beginning), id of the
+--                last entry examined; then for each event: type, entity, number of the reply, time (ms)
+-- Returns {'copied'} | {'moved'}: the last copy of an outbox ended elsewhere, and nothing was copied
 -- Slot    that of the feed
 local events = 4 + 3 * outboxes
 for i = 4, events - 1, 3 do

@@ -10,7 +10,7 @@
 -- ARGV[4] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[5] idem_ttl  milliseconds
 -- ARGV[6] feedback_id
--- ARGV[7] keep      about how many reports of the partition are kept; the oldest go first
+-- ARGV[7] keep      approximate number of reports that the partition keeps; the oldest are removed first
 -- ARGV[8...] fields  name, value, ...
 -- Returns {'received'|'limited', allowed, remaining, reset_ms} | {'replayed', id} | {'conflict'}
 -- Slot    partition of the client address

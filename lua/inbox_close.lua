@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Closes an inbox: the messages that it holds are removed, and its tokens end. Only the counter of its messages is kept
 -- for a while. Agents that were listed with its token become due for a check, which removes them. Allowed when memory
--- is full: it frees some.
+-- is full: it frees memory.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>
 -- KEYS[3] messages  inbox-letters:{p}:<address>
@@ -15,8 +15,8 @@
 -- ARGV[2] replay_ttl  milliseconds; 0 = not signed
 -- ARGV[3] kept     milliseconds for which the counter is kept; 0 = nobody can open this address again
 -- ARGV[4] address
--- Returns {'closed', client, place, at, {id, ...}}: its place in the quota (empty = none), the time, and the messages
---         that have ended
+-- Returns {'closed', client, place, at, {id, ...}}: the client and the inbox's place in its quota (empty = none), the
+--         time, and the messages that have ended
 --       | {'gone'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address
 -- include announce
@@ -30,7 +30,7 @@ if not first_use(replay, replay_ttl, 'closed') then return {'signature'} end
 local at, ended = now(), {}
 for _, message in ipairs(held(ends, at)) do
   table.insert(ended, message.id)
-  redis.call('ZADD', push_ends, 'XX', 0, address .. ' ' .. message.id) -- what push notifications follow has expired now
+  redis.call('ZADD', push_ends, 'XX', 0, address .. ' ' .. message.id) -- if pushes follow it, it expires now
 end
 for _, agent_id in ipairs(redis.call('ZRANGE', agents, 0, -1)) do -- their number is bounded (`agent_list`)
   redis.call('ZADD', due, 'XX', at, agent_id)

@@ -1,5 +1,5 @@
 #!lua
--- Opens an inbox, or renews the one of that address, once for each Idempotency-Key and each request signature.
+-- Opens an inbox, or renews it if it exists, once for each Idempotency-Key and each request signature.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>: the number of its last message
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
@@ -7,18 +7,18 @@
 -- ARGV[1] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed
--- ARGV[4] proof    the epoch of the token shown; * = the key of the address has signed; empty = an address made just now
+-- ARGV[4] proof    the epoch of the token shown; * = the key of the address has signed; empty = a new address
 -- ARGV[5] address
--- ARGV[6] epoch    that begins if the inbox is opened, or rotated
+-- ARGV[6] epoch    that begins if the inbox is opened or its tokens are rotated
 -- ARGV[7] rotate   1 = all earlier tokens end
--- ARGV[8] life     milliseconds without its owner after which it ends
--- ARGV[9] kept     milliseconds for which the counter of its messages outlives it
--- ARGV[10] step    milliseconds by which its place in the quota may outlive it
--- ARGV[11] client  in whose quota a new one has its place
--- ARGV[12] place   the name of that place; empty = it is not counted
--- ARGV[13] renews  1 = the caller found it open and took no place for it: it is renewed, but not opened
+-- ARGV[8] life     milliseconds after which the inbox ends if its owner does not return
+-- ARGV[9] kept     milliseconds for which the counter of its messages outlives the inbox
+-- ARGV[10] step    milliseconds by which its place in the quota may outlive the inbox
+-- ARGV[11] client  in whose quota a new inbox has its place
+-- ARGV[12] place   the name of that place; empty = the inbox is not counted
+-- ARGV[13] renews  1 = only renew: the caller found the inbox open and took no place for it
 -- ARGV[14...] fields  name, value, ...
--- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last four as of `inbox_prolong`
+-- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last four as in `inbox_prolong`
 --       | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}
 --       | {'conflict'} | {'gone'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address

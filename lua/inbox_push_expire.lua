@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Announces messages that have expired, or lost their inbox, of tasks that push notifications follow. Allowed when
--- memory is full: an event takes no more than the entry that it replaces, and is trimmed.
+-- Announces messages that have expired or lost their inbox, if they are in tasks that push notifications follow.
+-- Allowed when memory is full: an event takes no more memory than the entry that it replaces, and is trimmed.
 -- KEYS[1] push_ends  inbox-push-ends:{p}
 -- KEYS[2] events  events:{p}
 -- ARGV[1] limit   messages at most

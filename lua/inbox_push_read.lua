@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Reads the push notification configs of a task, and lets them expire with its last message. If the task has another
--- message by now, they last as long as that one. Allowed when memory is full: it takes none.
+-- Reads the push notification configs of a task, and makes them expire with the receipt of its last message. If the
+-- task has got another message meanwhile, their expiry is left as it is. Allowed when memory is full: it takes no
+-- memory.
 -- KEYS[1] pushes  inbox-push:{p}:<address>:<task>
 -- KEYS[2] task    the receipt of the first message of the task
 -- KEYS[3] latest  the receipt of its last message, as far as the caller knows

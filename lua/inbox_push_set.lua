@@ -1,5 +1,6 @@
 #!lua
--- Notifies a receiver of the changes of a task, its present state first. The same name again replaces the config.
+-- Adds a receiver of push notifications about a task, and announces the present state of the task. A config of the same
+-- name is replaced.
 -- KEYS[1] inbox   inbox:{p}:<address>
 -- KEYS[2] pushes  inbox-push:{p}:<address>:<task>
 -- KEYS[3] task    the receipt of the first message of the task
@@ -9,9 +10,10 @@
 -- ARGV[1] address
 -- ARGV[2] id      of the last message
 -- ARGV[3] name    of the config
--- ARGV[4] config  what is kept of it
+-- ARGV[4] config  JSON
 -- ARGV[5] most    configs of one task
--- Returns {'set'} | {'many'}: there are as many others | {'moved'}: the task has another message by now, or is gone
+-- Returns {'set'} | {'many'}: the task has that many other configs | {'moved'}: the task has got another message
+--         meanwhile, or is gone
 -- Slot    partition of the address
 -- include announce
 -- include now

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the receipt of a message. What is neither settled nor held any more has expired, or its inbox was closed.
+-- Reads the receipt of a message. If the message is neither settled nor held, it has expired or its inbox was closed.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] receipt  inbox-receipt:{p}:<address>:<id>
 -- ARGV[1...] names  of the fields wanted; none = all

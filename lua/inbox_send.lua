@@ -1,16 +1,16 @@
 #!lua
--- Puts a message into an inbox, once for each Idempotency-Key and each request signature. Numbers have no gaps.
+-- Puts a message into an inbox, once for each Idempotency-Key and each request signature. Message numbers have no gaps.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>
 -- KEYS[3] messages  inbox-letters:{p}:<address>: a stream whose entry ids are 0-<seq>
--- KEYS[4] ends     inbox-ends:{p}:<address>: their places by the time (ms) at which they expire
+-- KEYS[4] ends     inbox-ends:{p}:<address>: places of the messages by the time (ms) at which they expire
 -- KEYS[5] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[6] rate     rate:{p}:<kind>:<address>:<client>
 -- KEYS[7] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[8] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[9] events   events:{p}
 -- KEYS[10] push_ends  inbox-push-ends:{p}
--- KEYS[11] task    the receipt of the first message of its task; any key of the slot, as below, if it is of none
+-- KEYS[11] task    the receipt of the first message of its task; any key of the slot if it belongs to no task, as below
 -- KEYS[12] context  inbox-context:{p}:<address>:<name>
 -- KEYS[13] asked   the receipt of the message whose question it answers; any key of the slot if it begins its task
 -- KEYS[14] pushes  inbox-push:{p}:<address>:<task>; any key of the slot if it begins its task
@@ -23,21 +23,21 @@
 -- ARGV[7] id       of the message
 -- ARGV[8] sender   a name of the client without a space
 -- ARGV[9] signer   thumbprint of the key that signed the request; empty = not signed
--- ARGV[10] lasts   milliseconds after which it expires, if the inbox allows that
--- ARGV[11] usual   the same for an inbox that says nothing about it
+-- ARGV[10] lasts   milliseconds after which the message expires, if the inbox does not limit it further
+-- ARGV[11] usual   that limit in milliseconds, for an inbox that sets none
 -- ARGV[12] keep    milliseconds for which a receipt outlives the message
 -- ARGV[13] most    unsettled messages that an inbox holds
--- ARGV[14] most_bytes  their bytes
--- ARGV[15] most_each  those of one sender
--- ARGV[16] text    what the owner reads
--- ARGV[17] task_id  the id of the first message of its task, which may be this one; empty = it is of no task
+-- ARGV[14] most_bytes  bytes of the unsettled messages that an inbox holds
+-- ARGV[15] most_each  unsettled messages that an inbox holds from one sender
+-- ARGV[16] text    the message as its owner reads it
+-- ARGV[17] task_id  the id of the first message of its task, which may be this one; empty = it belongs to no task
 -- ARGV[18] context_id  as the sender knows it
 -- ARGV[19] said    the message as its sender reads it
--- ARGV[20] most_tasks  of a context; the oldest leave it
+-- ARGV[20] most_tasks  tasks that a context lists; beyond that, the oldest are removed from it
 -- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at}
 --       | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}
 --       | {'full', …, milliseconds until there may be room} | {'limited'|'conflict'|'signature'|'policy', …}
---       | {'turn', …}: the owner has asked nothing, or that is answered | {'gone'}: not counted
+--       | {'turn', …}: the owner has asked no question, or it is answered already | {'gone'}: not counted
 -- Slot    partition of the address
 -- include now
 -- include take
@@ -60,7 +60,7 @@ local is_contact = signer ~= '' and string.find(' ' .. (contacts or '') .. ' ', 
 if (policy == 'signed' and signer == '') or (policy == 'contacts' and not is_contact) then
   return {'policy', allowed, remaining, reset}
 end
-local earlier, pushed -- the messages of its task so far; whether push notifications follow them
+local earlier, pushed -- the messages of its task so far; whether push notifications follow the task
 if task_id ~= '' and task_id ~= id then
   earlier, pushed = unpack(redis.call('HMGET', task, 'turns', 'pushed'))
   local status, following = unpack(redis.call('HMGET', asked, 'status', 'following'))
@@ -88,7 +88,7 @@ if task_id ~= '' then
   redis.call('ZADD', context, at, task_id)
   redis.call('ZREMRANGEBYRANK', context, 0, -1 - most_tasks)
   redis.call('PEXPIREAT', task, math.max(expires + keep, redis.call('PEXPIRETIME', task)))
-  -- A question that is withdrawn at the end of its receipt keeps its task for as long again (`inbox_withdraw`).
+  -- A question withdrawn just before its receipt expires keeps its task for another `keep` (`inbox_withdraw`).
   redis.call('PEXPIREAT', context, math.max(expires + 2 * keep, redis.call('PEXPIRETIME', context)))
 end
 if earlier then

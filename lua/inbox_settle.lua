@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Settles a message as its owner says. Idempotent for the same settlement. Allowed when memory is full: it frees some.
+-- Settles a message for its owner. Idempotent for the same settlement. Allowed when memory is full: it frees memory.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>
@@ -8,13 +8,13 @@
 -- KEYS[6] events   events:{p}
 -- ARGV[1] proof    the epoch of the token shown; * = the key of the address has signed
 -- ARGV[2] status   done, refused or input_required
--- ARGV[3] digest   of all that the owner says
--- ARGV[4] keep     milliseconds for which the receipt stays
+-- ARGV[3] digest   of the owner's whole answer
+-- ARGV[4] keep     milliseconds for which the receipt is kept
 -- ARGV[5] address
 -- ARGV[6] id       of the message
 -- ARGV[7...] fields  of the receipt: name, value, ...
 -- Returns {'settled', seq, settled_at} | {'repeated', seq, settled_at}: it was settled in the same way before
---       | {'state', status}: it was settled otherwise, or has expired
+--       | {'state', status}: it was settled in another way, or has expired
 --       | {'gone'} | {'token'} | {'unknown'}: also if its sender has withdrawn it
 -- Slot    partition of the address
 -- include now

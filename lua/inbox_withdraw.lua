@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Withdraws a message for its sender. Idempotent. In a task, a message about which the owner has asked something can be
--- withdrawn, too, as long as the question is not answered. Allowed when memory is full: it frees some.
+-- Withdraws a message for its sender. Idempotent. In a task, a message that the owner has settled with a question can
+-- be withdrawn, too, as long as the question is not answered. Allowed when memory is full: it frees memory.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>
 -- KEYS[4] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[5] push_ends  inbox-push-ends:{p}
 -- KEYS[6] events   events:{p}
--- KEYS[7] first    the receipt of the first message of its task, which lives as long; that of this one if it is of none
--- ARGV[1] keep     milliseconds for which the receipt stays
+-- KEYS[7] first    the receipt of the first message of its task, which is kept as long; `receipt` if it has no task
+-- ARGV[1] keep     milliseconds for which the receipt is kept
 -- ARGV[2] address
 -- ARGV[3] id       of the message
 -- Returns {'withdrawn', seq, settled_at} | {'state', status}: it is settled, or has expired | {'unknown'}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Refunds a request in a client's limit that turned out not to count. Allowed when memory is full: it frees some.
+-- Refunds a request in a client's limit that turned out not to count. Allowed when memory is full: it frees memory.
 -- KEYS[1] rate    rate:{p}:<kind>:<client>
 -- ARGV[1] at      when the place was taken (ms)
 -- Returns {requests refunded, 0 or 1}

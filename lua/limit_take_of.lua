@@ -1,6 +1,6 @@
 #!lua
 -- Takes one place in the limit that a client has for one entity, such as replies to a thread. If the entity does not
--- exist nothing is kept, since ids can be made up without end.
+-- exist, nothing is kept, because a client could make up any number of ids.
 -- KEYS[1] entity  thread:{p}:<id> | session:{p}:<id>
 -- KEYS[2] rate    rate:{p}:<kind>:<id>:<client>
 -- ARGV[1] count   requests allowed in the window

@@ -3,9 +3,9 @@
 -- KEYS[1] rate     rate:{p}:message:<client>; any key of the slot when the limit is counted elsewhere
 -- KEYS[2] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[3] task     task:{p}:<id>
--- KEYS[4] shared   context:{p}:<digest of the context id>: the context, if the node named it
--- KEYS[5] own      context:{p}:<digest of context id and client>: the context, if the client did; one of the two
---                  keys twice where it is known which of them it is
+-- KEYS[4] shared   context:{p}:<digest of the context id>: the context, if the node chose its id
+-- KEYS[5] own      context:{p}:<digest of context id and client>: the context, if the client chose its id; both keys
+--                  are the same if the caller knows which of the two it is
 -- ARGV[1] count    the limit; 0 = none, or counted elsewhere
 -- ARGV[2] seconds  its window
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
@@ -30,9 +30,9 @@ if before then return {before, allowed, remaining, reset, original} end
 redis.call('HSET', task, 'kind', 'message', 'created_at', at, unpack(ARGV, 7))
 redis.call('PEXPIRE', task, ttl)
 local context = shared
--- Only the node begins a shared one, so what nobody has begun was named by the client, whatever it looks like.
+-- Only the node creates shared contexts. So if the shared one does not exist, the client chose the id.
 if shared ~= own and redis.call('EXISTS', shared) == 0 then context = own end
-drop_ended(context, at - ttl)  -- tasks that are gone by now
+drop_ended(context, at - ttl)  -- tasks that have expired
 redis.call('ZADD', context, at, id)
 redis.call('PEXPIRE', context, ttl)
 remember(idem, digest, idem_ttl, id)

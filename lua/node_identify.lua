@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Records whose data this Redis holds, unless that is known already, and returns what was known. Allowed when memory is
--- full: otherwise no process could start.
+-- Records which node's data this Redis holds, unless that is already known, and returns what was known before. Allowed
+-- when memory is full: otherwise no process could start.
 -- KEYS[1] identity  node:{identity}, a hash
 -- ARGV[1] schema    number of the schema that the process writes
--- ARGV[2] oldest    number of the oldest schema that it can go on with
--- ARGV[3] secret    fingerprint of its secret, or empty if it has none
+-- ARGV[2] oldest    number of the oldest schema that the process can continue with
+-- ARGV[3] secret    fingerprint of the process's secret, or empty if it has none
 -- ARGV[4] version   of the process
--- Returns {schema, secret, version that was the first to write that schema} as they were, each empty if unknown. Nothing
---         is written if schema or secret is not the process' own.
+-- Returns {schema, secret, first version that wrote that schema} as known before, each empty if unknown. Nothing is
+--         written if the secret belongs to another node, or the process cannot continue with the schema.
 -- Slot    that of the key
 local known = redis.call('HMGET', identity, 'schema', 'secret', 'schema_since')
 local was, whose, since = known[1] or '', known[2] or '', known[3] or ''

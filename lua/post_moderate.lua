@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Hides or shows a thread or one of its replies, or removes a reply for good, also from the queue of reports; for the
--- operator. Idempotent. The number of a removed reply stays among the hidden ones, so that it never counts as shown.
--- Allowed when memory is full: moderation must work then, too, and a removal frees some.
+-- For the operator: hides or shows a thread or one of its replies, or removes a reply for good, also from the queue of
+-- reports. Idempotent. The number of a removed reply stays among the hidden ones, so that it never counts as shown.
+-- Allowed when memory is full: moderation must work then, too, and a removal frees memory.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] events   events:{p}

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Ends what `reindex_start` began: the new marks of a thread's replies take the place of the old ones. Allowed when
--- memory is full: it takes none.
+-- Ends the reindexing that `reindex_start` began: the new marks of a thread's replies replace the old ones. Allowed
+-- when memory is full: it takes no memory.
 -- KEYS[1] marks       search:marks:{p}:<thread>
 -- KEYS[2] next_marks  search:next-marks:{p}:<thread>
--- Returns {'replaced'} | {'absent'}: another worker, which indexed it at the same time, has done so
+-- Returns {'replaced'} | {'absent'}: another worker, which indexed the thread at the same time, has ended it
 -- Slot    partition of the thread's id
 if redis.call('EXISTS', next_marks) == 0 then return {'absent'} end
 if redis.call('STRLEN', next_marks) > 0 then

@@ -3,7 +3,7 @@
 -- KEYS[1] rate    rate:{p}:relay:<client>
 -- KEYS[2] copies  copies:{p}:<payload digest>
 -- KEYS[3] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
--- KEYS[4] entity  thread:{p}:<id> of a public message, relay:{p}:<id> of one that is not
+-- KEYS[4] entity  thread:{p}:<id> for a public message, relay:{p}:<id> for any other
 -- KEYS[5] events  events:{p}
 -- ARGV[1] count   the limit
 -- ARGV[2] seconds  its window
@@ -31,7 +31,7 @@ local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
 if not unlogged('SET', copies, at, 'NX', 'PX', loop_window) then
-  -- When the last copy came and, after a space, the one before it. Silenced ones count, so that a loop stays silent.
+  -- The time of the last copy and, after a space, of the one before. Silenced copies count, so a loop stays silent.
   local last, one_before = string.match(redis.call('GET', copies), '^(%d+) ?(%d*)$')
   unlogged('SET', copies, at .. ' ' .. last, 'PX', loop_window)
   if one_before ~= '' and math.abs(at - one_before) < loop_window then return {'loop', allowed, remaining, reset} end

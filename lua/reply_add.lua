@@ -16,7 +16,7 @@
 -- ARGV[8] client     for the workers: whose turn it is to be indexed, and for the operator
 -- ARGV[9...] fields  name, value, ... of the reply
 -- Returns {'added', allowed, remaining, reset_ms, seq, created_at} | {'replayed', …, seq, created_at, reply id}
---       | {'limited'|'closed'|'conflict'|'signature', …} | {'unknown'}: or hidden, and not counted
+--       | {'limited'|'closed'|'conflict'|'signature', …} | {'unknown'}: unknown or hidden, and not counted
 -- Slot    partition of the thread's id
 -- include now
 -- include take

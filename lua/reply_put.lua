@@ -6,8 +6,8 @@
 -- KEYS[3] marks    search:marks:{p}:<thread>
 -- KEYS[4] next_marks  search:next-marks:{p}:<thread>, those of a thread that is being reindexed, else absent
 -- ARGV[1] seq      number of the reply
--- ARGV[2] forced   1 = it is indexed even if it is there already
--- ARGV[3] most     bytes of marks that count, those of the newest replies; up to twice as many are stored
+-- ARGV[2] forced   1 = the reply is indexed even if it has a document already
+-- ARGV[3] most     bytes of marks that are used, those of the newest replies; up to twice as many are stored
 -- ARGV[4] terms
 -- ARGV[5] added    marks of the reply
 -- ARGV[6] passages  number of passages of the reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes a reported post off the operator's queue, and hides or shows it. The reports stay, so that the same clients are
--- not counted again. Allowed when memory is full: moderation must work then, too.
+-- Removes a reported post from the operator's queue, and hides or shows the post. The reports are kept, so that the
+-- same clients are not counted again. Allowed when memory is full: moderation must work then, too.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] report   report:{p}:<id>:<seq>
@@ -8,7 +8,7 @@
 -- KEYS[5] events   events:{p}
 -- ARGV[1] thread_id
 -- ARGV[2] seq      number of the reply; 0 = the thread itself
--- ARGV[3] action   hide | dismiss, which shows the post again if the reports have hidden it. A removed reply stays away
+-- ARGV[3] action   hide | dismiss, which shows the post again if the reports have hidden it; not if it was removed
 -- Returns {'settled'} | {'unknown'}: nobody has reported it
 -- Slot    partition of the thread's id
 -- include hide_post

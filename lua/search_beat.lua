@@ -1,7 +1,7 @@
 #!lua
--- A heartbeat: the worker hears requests for a service and can answer them.
+-- Records a heartbeat of a worker that listens for requests to a service and can answer them.
 -- KEYS[1] workers  search:workers:<service>:{search}
--- ARGV[1] channel  on which it hears them
+-- ARGV[1] channel  on which the worker listens
 -- ARGV[2] holds    milliseconds after which the worker is no longer asked, unless it sends another heartbeat
 -- Returns {'alive'}
 -- Slot    {search}

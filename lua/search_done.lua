@@ -1,7 +1,7 @@
 #!lua
--- Takes what was indexed off the queue, except what has changed meanwhile or whose lease has ended.
+-- Removes indexed entries from the queue, except those that have changed meanwhile or whose lease has ended.
 -- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
--- ARGV[1] ends      of the lease, ms
+-- ARGV[1] ends      end of the lease (ms)
 -- ARGV[2...] names
 -- Returns {'done'}
 -- Slot    {search}

@@ -1,8 +1,9 @@
 #!lua
--- Leases what is due to be indexed to one worker. What is not done when the lease ends is due again. A lease that seems
--- to last for longer was given before the clock was set back: it begins now, since its worker may be gone.
+-- Leases entries that are due to be indexed to one worker. An entry that is not done when the lease ends is due again.
+-- A lease that seems to last longer than `lease_ms` was given before the clock was set back: it is restarted now,
+-- because its worker may be gone.
 -- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
--- ARGV[1] most      names
+-- ARGV[1] most      names to lease
 -- ARGV[2] lease_ms
 -- Returns {'leased', end of the lease in ms, name, ...}
 -- Slot    {search}

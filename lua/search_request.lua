@@ -1,13 +1,13 @@
 #!lua
--- Sends a request to one of the workers, unless its answer is cached or there is no worker. Nothing is stored: a request
--- that nobody hears is lost, and its caller goes on without an answer.
+-- Sends a request to one of the workers, unless its answer is cached or there is no worker. Nothing is stored: a
+-- request that no worker receives is lost, and its caller continues without an answer.
 -- KEYS[1] workers   search:workers:<service>:{search}
 -- KEYS[2] cached    search:query:<digest>:{search}
 -- KEYS[3] current   search:live:{search}
--- ARGV[1] is_answer  1 = a cached vector is the answer; 0 = it goes to the worker, with the request
+-- ARGV[1] is_answer  1 = a cached vector is the answer; 0 = it is sent to the worker with the request
 -- ARGV[2] turn       a number, different for each request, that decides which worker is asked first
 -- ARGV[3] request
--- Returns {'cached', index version, vector} | {'sent'} | {'absent'}: no worker hears it
+-- Returns {'cached', index version, vector} | {'sent'} | {'absent'}: no worker receives it
 -- Slot    {search}
 -- include now
 local version = redis.call('HGET', current, 'name') or ''

@@ -1,5 +1,5 @@
 #!lua
--- Cancels a contract, for its publisher. Canceled again, it stays as it is.
+-- Cancels a contract for its publisher. Canceling it again changes nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed

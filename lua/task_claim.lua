@@ -1,13 +1,13 @@
 #!lua
--- Claims an offered contract for the first who asks: guarantees one winner for each attempt, and gives the winner the
--- same answer if the same request comes again. A request that comes after its claim was given up claims nothing.
+-- Claims an offered contract for the first caller: guarantees one winner for each attempt, and gives the winner the
+-- same answer if the same request comes again. A request that is repeated after its claim was given up claims nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[4] events   events:{p}
 -- ARGV[1] id
 -- ARGV[2] assignee
--- ARGV[3] request  id of the request: the same for a repeated one
+-- ARGV[3] request  id of the request, the same when it is repeated
 -- ARGV[4] replay_ttl  milliseconds; 0 = not signed
 -- Returns {'claimed'|'replayed', now, {name, value, ...}}
 --       | {'refused', 'task.unknown'|'task.claimed'|'task.state'|'signature.replayed', status}

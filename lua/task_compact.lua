@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Replaces the hash of a contract that is over for good by one compressed string, unless the contract has changed since
--- it was read. One that failed is not over for good: it may be tried again. Allowed when memory is full: it frees some.
+-- Replaces the hash of a contract that is over for good with one compressed string, unless the contract has changed
+-- since it was read. A failed contract is not over for good: it may be retried. Allowed when memory is full: it frees
+-- memory.
 -- KEYS[1] task    task:{p}:<id>
 -- KEYS[2] packed  packed:{p}:<id>
--- ARGV[1] fields  how many the contract had
--- ARGV[2] content  of that string
--- Returns {'compacted'} | {'open'}: not over, or gone | {'changed'}: a field came or went
+-- ARGV[1] fields  number of fields that the contract had
+-- ARGV[2] content  of the compressed string
+-- Returns {'compacted'} | {'open'}: not over, or gone | {'changed'}: a field was added or removed
 -- Slot    partition of the id
 local status = redis.call('HGET', task, 'status')
 if status ~= 'completed' and status ~= 'canceled' and status ~= 'expired' then return {'open'} end

@@ -1,7 +1,7 @@
 #!lua
--- Completes a claimed contract with its result, for its claimant, or submits the result where the publisher reviews it.
--- A result that must have a shape is taken only once the caller has checked it. The same bytes again get the same answer;
--- whether other bytes are the same JSON is for the caller to see. A contract that a transition completed has the
+-- Completes a claimed contract with its result, for its claimant, or submits the result if the publisher reviews it. A
+-- result that must match a JSON Schema is accepted only after the caller has checked it. The same bytes again get the
+-- same answer; the caller decides whether other bytes are the same JSON. A contract that a transition completed has the
 -- result null.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
@@ -10,8 +10,8 @@
 -- ARGV[2] attempt  of the claim_token
 -- ARGV[3] request  of the claim_token
 -- ARGV[4] result   JSON
--- ARGV[5] checked  1 = the result has the shape that the contract asks for
--- Returns {'completed', now, {name, value, ...}}: what lists and the answer need, without the result
+-- ARGV[5] checked  1 = the result matches the JSON Schema of the contract
+-- Returns {'completed', now, {name, value, ...}}: the fields that lists and the answer need, without the result
 --       | {'unchecked', now, {'result_schema', JSON Schema}}
 --       | {'refused', 'task.unknown'|'task.token'|'task.state'|'task.completed', status}
 -- Slot    partition of the id
@@ -35,7 +35,7 @@ elseif status == 'claimed' or status == 'in_progress' then
   redis.call('HSET', task, 'result_payload', result)
   if review then
     redis.call('HSET', task, 'status', 'submitted', 'submitted_at', at, 'review_ends_at', at + review)
-    redis.call('HDEL', task, 'lease_expires_at')  -- it does not run meanwhile
+    redis.call('HDEL', task, 'lease_expires_at')  -- no lease runs during the review
     announce_task(task, events, id, 'submitted', 'submitted')
   else
     finish(task, 'completed', at)

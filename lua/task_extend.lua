@@ -1,5 +1,5 @@
 #!lua
--- Starts the lease of a claim again, for its claimant. A claim without a lease needs none.
+-- Restarts the lease of a claim, for its claimant. A claim without a lease stays as it is.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}

@@ -1,7 +1,7 @@
 #!lua
--- Ends the present attempt without a result, for its claimant: the contract is offered again after a pause if attempts
--- are left, else it has failed. The token stays known until the next claim, so that a repeated call gets the same
--- answer.
+-- Ends the present attempt without a result, for its claimant. The contract is offered again after a pause if attempts
+-- are left, else it has failed. The token stays valid for this step until the next claim, so that a repeated call gets
+-- the same answer.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}

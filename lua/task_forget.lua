@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Removes a contract, compacted or not: one whose time is over if it is still as it was when that was judged, unless
--- somebody is at work on it; or any for the operator.
+-- Removes a contract, compacted or not. For retention: only if it is unchanged since its time was found to be over, and
+-- nobody works on it. For the operator: in any case.
 -- KEYS[1] task    task:{p}:<id>
 -- KEYS[2] packed  packed:{p}:<id>
 -- KEYS[3] leases  leases:{p}
 -- KEYS[4] events  events:{p}
 -- ARGV[1] id
 -- ARGV[2] judged  status and attempt at that time, such as `offered 2`; empty = remove it in any case
--- Returns {'forgotten'} | {'changed'}: it is not as it was | {'claimed'}: claimed, in progress or submitted | {'gone'}
+-- Returns {'forgotten'} | {'changed'}: it has changed since | {'claimed'}: claimed, in progress or submitted | {'gone'}
 -- Slot    partition of the id
 -- include announce
 local kind, status, attempt = unpack(redis.call('HMGET', task, 'kind', 'status', 'attempt'))

@@ -1,12 +1,12 @@
 #!lua
--- Puts a contract of another node in its place, unless this node has it. A claim was a right that the other node gave, so
--- what is claimed there is on offer here; what is over stays so.
+-- Adds a contract from another node, unless this node has it. A claim is a right that only the other node granted, so a
+-- contract that is claimed there is on offer here. A contract that is over stays over.
 -- KEYS[1] task    task:{p}:<id>
 -- KEYS[2] packed  packed:{p}:<id>
 -- KEYS[3] leases  leases:{p}
 -- KEYS[4] events  events:{p}
 -- ARGV[1] id
--- ARGV[2] over    1 = nothing changes it any more
+-- ARGV[2] over    1 = the contract is over and changes no more
 -- ARGV[3...] fields  name, value, ...
 -- Returns {'imported'} | {'known'}
 -- Slot    partition of the id

@@ -1,7 +1,7 @@
 #!lua
--- Records which contract a request with an Idempotency-Key is about to claim, unless the same request, repeated, has
--- recorded another meanwhile. So a request that is repeated after a lost answer finds the claim that it made. A record
--- whose time is over does not count.
+-- Records which contract a request with an Idempotency-Key is about to claim, unless a repetition of the request has
+-- recorded another one meanwhile. So a request that is repeated after its answer was lost finds the claim that it made.
+-- Expired records do not count.
 -- KEYS[1] intent   idem:{p}:<scope>
 -- ARGV[1] before   the contract recorded when the caller last looked; empty = none
 -- ARGV[2] id       the contract to be claimed; empty = only look

@@ -1,6 +1,7 @@
 #!lua flags=no-writes
--- Reads fields of a contract, or all if none is named, and the time by which its lease is judged. The record of an A2A
--- message, whose key looks the same, is not read whole: its message may be large, and no reader of contracts shows it.
+-- Reads fields of a contract, or all fields if none is named, and the time by which its lease is judged. If all fields
+-- are wanted, the record of an A2A message, whose key looks the same, is not read: the message may be large, and no
+-- reader of contracts shows it.
 -- KEYS[1] task    task:{p}:<id>
 -- ARGV[1...] names  of the fields
 -- Returns {now, {value or nil, ...}}, all values nil for an unknown id

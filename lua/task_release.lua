@@ -1,6 +1,6 @@
 #!lua
--- Releases a claim, for its claimant: the contract is on offer again. The token stays known until the next claim, so
--- that a repeated release gets the same answer.
+-- Releases a claim, for its claimant: the contract is on offer again. The token stays valid for this step until the
+-- next claim, so that a repeated release gets the same answer.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}

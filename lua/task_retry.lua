@@ -1,6 +1,6 @@
 #!lua
--- Gives a contract that failed one more attempt, for its publisher, once for each Idempotency-Key. One that is offered
--- again already stays as it is.
+-- Gives a failed contract one more attempt, for its publisher, once for each Idempotency-Key. A contract that is
+-- already offered again stays as it is.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key

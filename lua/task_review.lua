@@ -1,7 +1,7 @@
 #!lua
 -- Accepts a submitted result, or sends it back to the worker, for the publisher, once for each Idempotency-Key. After a
--- rejection the same claim_token submits again, and its lease starts anew; but if the deadline is over, the contract
--- ends instead. The same judgement of the same result again changes nothing.
+-- rejection, the same claim_token can submit again, and its lease restarts; but if the deadline is over, the contract
+-- ends instead. Reviewing the same result again in the same way changes nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key

@@ -1,6 +1,6 @@
 #!lua
--- Moves a contract one step on, for its publisher or its assignee, once for each Idempotency-Key. The step to
--- `completed` gives no result, so it is refused where the result must have a shape or is reviewed.
+-- Moves a contract to its next status, for its publisher or its assignee, once for each Idempotency-Key. A transition
+-- to `completed` gives no result, so it is refused if the result must match a JSON Schema or is reviewed.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
@@ -10,7 +10,7 @@
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed
 -- ARGV[4] id
--- ARGV[5] actor    who says to act: must be the publisher or the assignee
+-- ARGV[5] actor    the name that the caller gives for itself: must be the publisher or the assignee
 -- ARGV[6] target   the status wanted; empty = the next one
 -- ARGV[7] proven   1 = the publisher_token was shown
 -- ARGV[8] signer   thumbprint of the request's key; empty = not signed

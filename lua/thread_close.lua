@@ -1,6 +1,6 @@
 #!lua
--- Closes a thread, so that it takes no more replies, or opens it again. A hidden thread stays hidden, and has the new
--- status once it is shown.
+-- Closes a thread, so that it takes no more replies, or opens it again. A hidden thread stays hidden, and gets the new
+-- status when it is shown again.
 -- KEYS[1] thread  thread:{p}:<id>
 -- KEYS[2] replay  replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[3] events  events:{p}
@@ -8,8 +8,8 @@
 -- ARGV[2] status  closed | open
 -- ARGV[3] signer  thumbprint of the key that must have signed the thread; empty = the operator asks
 -- ARGV[4] replay_ttl  milliseconds; 0 = not signed
--- Returns {'closed'}: it has that status, now or before, even with the same signature
---       | {'unknown'}: or hidden, if a signer asks | {'signer'}: the thread was signed by another key, or by none
+-- Returns {'closed'}: it has the new status, even if it had the status before or the signature was used before
+--       | {'unknown'}: unknown, or hidden if a signer asks | {'signer'}: another key, or none, signed the thread
 --       | {'signature'}: it was used before
 -- Slot    partition of the id
 -- include announce

@@ -1,6 +1,7 @@
 #!lua
--- Adds a thread from another node, unless this node has it. Its replies are there already. The number of its last reply
--- is not given again, even if that was removed: it is among the hidden ones, so another reply of it would be hidden, too.
+-- Adds a thread from another node, unless this node has it. Its replies were added before. The number of its last reply
+-- is not used again, even if that reply was removed: the number is among the hidden ones, so a new reply with that
+-- number would be hidden, too.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] events   events:{p}

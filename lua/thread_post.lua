@@ -1,6 +1,6 @@
 #!lua
--- Posts one thread, once for each Idempotency-Key and each request signature: counts it, and keeps it if its client has
--- room. A repeated request needs none.
+-- Posts one thread, once for each Idempotency-Key and each request signature: counts the thread, and keeps it if its
+-- client has room for it. A repeated request needs no room.
 -- KEYS[1] rate    rate:{p}:board:<client>
 -- KEYS[2] own     held:{p}:board:<client>
 -- KEYS[3] site    held:{p}:board:<site of the client>; the same as own if the client is its own site
@@ -15,7 +15,7 @@
 -- ARGV[4] site_most  those of its site; 0 = any number
 -- ARGV[5] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[6] idem_ttl  milliseconds
--- ARGV[7] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
+-- ARGV[7] replay_ttl  milliseconds; 0 = not signed, or the signature is already bound to the Idempotency-Key
 -- ARGV[8] thread_id
 -- ARGV[9] client  for the workers: whose turn it is to be indexed, and for the operator
 -- ARGV[10] whole   1 = the terms are those of the whole text, 0 = of its beginning; empty = none are kept

@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- Removes a thread with all its replies, a callback about it that is not yet delivered, and its posts from the
--- operator's queue of reports; on request only if nothing has happened in it lately. Allowed when memory is full: it
--- frees some.
+-- Removes a thread with all its replies, its undelivered callback, and its posts in the operator's queue of reports.
+-- With `idle_since`, only if nothing has happened in the thread since. Allowed when memory is full: it frees memory.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>
@@ -9,7 +8,7 @@
 -- KEYS[5] events    events:{p}
 -- KEYS[6] reports   reports:{p}
 -- ARGV[1] thread_id
--- ARGV[2] idle_since  a thread in which something happened after this time (ms) stays; 0 = remove it in any case
+-- ARGV[2] idle_since  keep the thread if something has happened in it after this time (ms); 0 = remove it in any case
 -- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
 -- include announce

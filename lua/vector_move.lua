@@ -1,9 +1,9 @@
 #!lua
--- Takes the vector of a passage out of the index, to lie aside for a while, or puts it back.
--- KEYS[1] source  search:vector:<version>:{p}:<id>:<passage>, or search:aside:... of the same
--- KEYS[2] target  the other of the two
--- ARGV[1] life    milliseconds until it is gone; 0 = it stays
--- Returns {'moved'} | {'absent'}: there is none
+-- Moves the vector of a passage out of the index for a while, or back into it.
+-- KEYS[1] source  search:vector:<version>:{p}:<id>:<passage>, or search:aside:... of the same passage
+-- KEYS[2] target  the other of the two keys
+-- ARGV[1] life    milliseconds until the moved vector expires; 0 = never
+-- Returns {'moved'} | {'absent'}: there is no vector
 -- Slot    partition of the entity's id
 if redis.call('EXISTS', source) == 0 then return {'absent'} end
 redis.call('RENAME', source, target)

@@ -1,5 +1,6 @@
 #!lua
--- Adds the vector of a passage to the index together with its name: a vector without a name would never be removed.
+-- Adds the vector of a passage to the index together with the name of the passage: a vector without a name would never
+-- be removed.
 -- KEYS[1] vector    search:vector:<version>:{p}:<id>:<passage>
 -- KEYS[2] passages  search:passages:<version>:{p}:<id>
 -- ARGV[1] name      of the passage

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Records a heartbeat of a worker, and returns the workers that have fallen silent. Allowed when memory is full: it
--- writes a few bytes, and the work of the dead must be taken over for memory to be freed.
+-- writes only a few bytes, and the work of dead workers must be taken over so that memory is freed.
 -- KEYS[1] workers  workers:{workers}, names by the time of their last heartbeat (ms)
 -- ARGV[1] name     of the worker
 -- ARGV[2] silent   milliseconds without a heartbeat after which a worker has fallen silent
--- ARGV[3] forget   milliseconds without a heartbeat after which a worker is taken off the list
+-- ARGV[3] forget   milliseconds without a heartbeat after which a worker is removed from the list
 -- Returns {name, ...} of the silent workers
 -- Slot    that of the key
 -- include now

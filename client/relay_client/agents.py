@@ -23,7 +23,7 @@ class _Skill(TypedDict):
 
 
 class AgentSkill(_Skill, total=False):
-    """Something that an agent can do."""
+    """One thing that an agent can do."""
 
     id: str
     tags: list[str]
@@ -31,7 +31,7 @@ class AgentSkill(_Skill, total=False):
 
 
 class Agent(TypedDict):
-    """An entry in the directory. `reason`: why it was rejected; `liveness`: how it answered the last probes."""
+    """An entry of the directory. `reason`: why it was rejected. `liveness`: how the agent answered the last probes."""
 
     id: str
     status: EntryStatus
@@ -59,13 +59,13 @@ class _AgentPage(TypedDict):
 
 
 class AgentPage(_AgentPage, total=False):
-    """Agents, newest first; `incomplete` while part of the node's store is out of reach."""
+    """Agents, newest first. `incomplete` is present while part of the node's store is out of reach."""
 
     incomplete: bool
 
 
 class SubmittedAgent(TypedDict):
-    """An entry just made or renewed; its `status` is `checking` while its card is being fetched."""
+    """An entry that was just made or renewed. `status` is `checking` while the card is being fetched."""
 
     id: str
     status: EntryStatus
@@ -112,11 +112,13 @@ class Agents(Resource[M_co]):
         token: str | None = None,
         key: str | None = None,
     ) -> Call[SubmittedAgent]:
-        """List an agent, or renew its entry: either by its card (`name`, `description`, `skills`) and the token of its
-        inbox or a signature, or by the `url` of its card, which the node fetches; `checked` waits for that.
+        """List an agent, or renew its entry.
+
+        Give either its card (`name`, `description`, `skills`), proven by the token of its inbox or a signature; or the
+        `url` of its card, which the node fetches. `checked` waits until that is done.
         """
         fields = {"card": card, "url": url}
-        # A fetched card is proven by its host: a signature would add nothing.
+        # A fetched card is proven by its host, so a signature would add nothing.
         call = Call.post("agents", repeat="key", key=key, token=token, signable=url is None, fields=fields)
         call.pace = "agent"
         return call
@@ -128,18 +130,18 @@ class Agents(Resource[M_co]):
 
     @Operation
     def get(self, agent_id: str, *, wait: float = 0) -> Call[Agent]:
-        """The entry of an agent; waits up to `wait` seconds until it has been checked."""
+        """Get the entry of an agent. Waits up to `wait` seconds until it has been checked."""
         return Call.get("agents", agent_id, wait=wait)
 
     @Procedure
     def checked(self, agent_id: str) -> Steps[Agent]:
-        """The entry of an agent once its card has been fetched, which takes 40 s at most."""
+        """Wait until the card of an agent has been fetched, which takes at most 40 s, and return the entry."""
         entry = yield from patiently(self, Agents.get.call(agent_id))
         return (yield from changed(self, entry, "checking", Agents.get.call(agent_id, wait=WAIT)))
 
     @Operation
     def search(self, query: str, *, limit: int = 5, threshold: float = 0.7, live: bool = False) -> Call[AgentHits]:
-        """Find agents by what they can do; `live`: only those that answer."""
+        """Find agents by what they can do. `live`: only agents that answer probes."""
         fields = {"query": query, "limit": limit, "threshold": threshold, "live": live}
         return Call.post("agents", "search", pace="search", fields=fields)
 
@@ -155,9 +157,9 @@ class Agents(Resource[M_co]):
 
 
 def card(name: str, description: str, skills: Mapping[str, str] | Sequence[AgentSkill]) -> dict[str, Any]:
-    """A minimal card, to be listed or to open an inbox with. `skills` maps names to descriptions, or is as in A2A."""
+    """Make a minimal card for `register` or an inbox. `skills` maps names to descriptions, or is a list as in A2A."""
     if isinstance(skills, Mapping):
-        # An inbox shows the card to A2A clients, and A2A requires an id and a tag.
+        # An inbox shows the card to A2A clients, and A2A requires an id and tags.
         skills = [
             {"id": skill[:ID_LENGTH], "name": skill, "description": meaning, "tags": [skill[:TAG_LENGTH]]}
             for skill, meaning in skills.items()

@@ -1,4 +1,4 @@
-"""Large bytes beside the messages: uploaded and downloaded as streams, and checked by their digest."""
+"""Artifacts, for large bytes: uploaded and downloaded as streams, and verified by their digest."""
 
 import hashlib
 import io
@@ -17,17 +17,17 @@ from relay_client.follow import WAIT, changed
 from relay_client.resource import M_co, Operation, Procedure, Resource
 from relay_client.steps import Answer, Do, NoAnswer, Read, Send, Steps
 
-PIECE = 256 * 1024  # bytes read at once
+PIECE = 256 * 1024  # bytes read at a time
 STALLED = 60.0  # s without progress after which a transfer is given up
 OCTETS = "application/octet-stream"
 
 ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
 Progress = Callable[[int, int], None]
-"""Called with the number of bytes transferred so far, and of all."""
+"""Called with the number of bytes transferred so far, and the total."""
 
 
 class Manifest(TypedDict):
-    """What an artifact is, and whether its bytes are there."""
+    """The record of an artifact, without its bytes."""
 
     id: str
     status: ArtifactStatus
@@ -46,7 +46,7 @@ class Manifest(TypedDict):
 
 
 class RegisteredArtifact(Manifest):
-    """An artifact just registered; `upload_url` is where to PUT its bytes, None if a repeated request came too late."""
+    """An artifact that was just registered. PUT its bytes to `upload_url`; None if a repeated request came too late."""
 
     upload_url: str | None
     upload_headers: dict[str, str]
@@ -65,7 +65,7 @@ class InlineContent(TypedDict):
 
 
 class Artifacts(Resource[M_co]):
-    """Large bytes beside the messages."""
+    """Artifacts, for large bytes."""
 
     @Operation
     def register(
@@ -97,7 +97,7 @@ class Artifacts(Resource[M_co]):
 
     @Operation
     def get(self, artifact_id: str, *, status: ArtifactStatus | None = None, wait: float = 0) -> Call[Manifest]:
-        """A manifest; waits up to `wait` seconds for another status than `status`, or else than the present one."""
+        """Get a manifest. Waits up to `wait` seconds until its status is not `status` (default: the present one)."""
         return Call.get("artifacts", artifact_id, status=status, wait=wait)
 
     @Operation
@@ -128,7 +128,7 @@ class Artifacts(Resource[M_co]):
 
     @Operation
     def content(self, artifact_id: str) -> Call[None]:
-        """Ask where the bytes are: the answer is a redirect, which `download` follows."""
+        """Ask where the bytes are. The answer is a redirect, which `download` follows."""
         call = Call.get("artifacts", artifact_id, "content")
         call.leads = call.may_be_nothing = True
         return call
@@ -143,7 +143,7 @@ class Artifacts(Resource[M_co]):
         filename: str | None = None,
         progress: Progress | None = None,
     ) -> Steps[Manifest]:
-        """Store a file or bytes, and return the manifest once they are verified. Raises RelayError if rejected."""
+        """Store a file or bytes, and return the manifest when they are verified. Raises RelayError if rejected."""
         source = Path(source) if isinstance(source, str) else source
         name = filename or (None if isinstance(source, bytes) else source.name)
         kind = media_type or mimetypes.guess_type(name or "")[0] or OCTETS
@@ -155,7 +155,7 @@ class Artifacts(Resource[M_co]):
         headers = {**made["upload_headers"], "Content-Length": str(size)}
         put = Send("PUT", made["upload_url"], headers, partial(_pieces, source, size, progress), STALLED)
         clock = self.relay.carrier.clock
-        # A transfer may take as long as it makes progress: only the time between tries counts in the deadline.
+        # A transfer may take as long as it makes progress: only the time between tries counts towards the deadline.
         tries = Tries(clock, self.relay.patience, "the upload broke")
         while True:
             began = clock()
@@ -165,12 +165,12 @@ class Artifacts(Resource[M_co]):
                 tries.ends += clock() - began
                 yield from tries.lost(lost)
                 continue
-            # The URL takes one upload only: this refusal means that a try without an answer has succeeded.
+            # The URL accepts only one upload: this refusal means that a try without an answer has succeeded.
             if answer.status < 300 or (tries.may_have_happened and _is_second_upload(answer)):
                 break
             tries.ends += clock() - began
             if tries.may_have_happened and answer.headers.get("x-error-code") == "blob.busy":
-                # Such a try, whose bytes the node is storing; or one that broke off, which it has not noticed yet.
+                # The node is still storing the bytes of such a try, or has not yet noticed that it broke off.
                 yield from tries.lost(NoAnswer("another upload is under way", unsent=False))
             else:
                 yield from tries.refused(answer)
@@ -183,8 +183,9 @@ class Artifacts(Resource[M_co]):
 
     @Procedure
     def download(self, artifact_id: str, target: Path | str, *, progress: Progress | None = None) -> Steps[Manifest]:
-        """Save an artifact. The file appears once its digest is right; until then its bytes are in the same folder, in
-        a new file `relay-<random>.part`. Raises DigestMismatch.
+        """Save an artifact to a file, which appears when its digest is verified. Raises DigestMismatch.
+
+        Until then, the bytes are in a new file `relay-<random>.part` in the same folder.
         """
         target = Path(target)
         part = target.with_name(f"relay-{token_hex(8)}.part")
@@ -198,7 +199,7 @@ class Artifacts(Resource[M_co]):
 
     @Procedure
     def download_bytes(self, artifact_id: str) -> Steps[bytes]:
-        """The bytes of an artifact, verified. Raises DigestMismatch."""
+        """Return the verified bytes of an artifact. Raises DigestMismatch."""
         with io.BytesIO() as memory:
             yield from _fetch(self, artifact_id, memory, None)
             return memory.getvalue()
@@ -209,7 +210,7 @@ def _fetch(
 ) -> Steps[Manifest]:
     manifest = yield from resource.carry(Artifacts.get.call(artifact_id))
     clock = resource.relay.carrier.clock
-    # As for an upload, the time in which bytes move does not count.
+    # As for an upload, the time of the transfer itself does not count.
     tries = Tries(clock, resource.relay.patience, "the download broke")
     while True:
         led = yield from resource.relay.carrier.answer(Artifacts.content.call(artifact_id), resource.relay.patience)
@@ -220,7 +221,7 @@ def _fetch(
         began = clock()
         try:
             answer: Answer = yield Send("GET", url, {}, timeout=STALLED, is_stream=True)
-            # What is longer than its manifest says is read no further: it might have no end.
+            # Stop reading when there are more bytes than in the manifest: the body might have no end.
             while answer.status == 200 and file.tell() <= manifest["byte_size"] and (piece := (yield Read())):
                 yield Do(partial(_keep, piece, digest.update, file))
                 if progress:
@@ -239,7 +240,7 @@ def _fetch(
 
 
 def _is_second_upload(answer: Answer) -> bool:
-    """Whether a PUT is refused because the bytes are there already, by the node or by an S3 service (If-None-Match)."""
+    """Whether the node or an S3 service (If-None-Match) refused a PUT because the bytes are already there."""
     return answer.status == 412 or answer.headers.get("x-error-code") == "blob.uploaded"
 
 

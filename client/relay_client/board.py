@@ -40,7 +40,7 @@ class _Thread(TypedDict):
 
 
 class Thread(_Thread, total=False):
-    """A thread; `replies` and `next_since_seq` only if it was read by itself."""
+    """A thread. `replies` and `next_since_seq` are present only if the thread was read by itself."""
 
     replies: list[Reply]
     next_since_seq: int
@@ -55,7 +55,7 @@ class _ThreadPage(TypedDict):
 
 
 class ThreadPage(_ThreadPage, total=False):
-    """Open threads, most recently active first; `incomplete` while part of the node's store is out of reach."""
+    """Open threads, most recently active first. `incomplete` is present while part of the store is out of reach."""
 
     incomplete: bool
 
@@ -107,7 +107,7 @@ class Board(Resource[M_co]):
 
     @Operation
     def get(self, thread_id: str, *, since_seq: int = 0, limit: int = 100, wait: float = 0) -> Call[Thread]:
-        """A thread and its replies after `since_seq`; if there are none, waits up to `wait` seconds for one."""
+        """Get a thread and its replies after `since_seq`. If there are none, wait up to `wait` seconds for one."""
         return Call.get("board", "threads", thread_id, since_seq=since_seq, limit=limit, wait=wait)
 
     @Operation
@@ -135,12 +135,14 @@ class Board(Resource[M_co]):
 
     @Operation
     def callbacks(self, thread_id: str, *, since: int = 0, wait: float = 0) -> Call[DeliveryPage]:
-        """The state of your signed thread's callbacks; waits up to `wait` seconds for a change after `since`."""
+        """Get the delivery state of your signed thread's callbacks. Waits up to `wait` seconds for a change after
+        `since`.
+        """
         return Call.get("board", thread_id, "callbacks", since=since, wait=wait, signable=True)
 
     @Operation
     def schema(self) -> Call[dict[str, Any]]:
-        """JSON Schema of threads, replies, hits and requests."""
+        """Get the JSON Schema of threads, replies, hits and requests."""
         return Call.get("board", "schema")
 
     @Iteration
@@ -150,14 +152,14 @@ class Board(Resource[M_co]):
 
     @Iteration
     def replies(self, thread_id: str, *, since_seq: int = 0) -> Items[Reply]:
-        """Every reply after `since_seq`, then those to come, until the thread is closed."""
+        """Yield every reply after `since_seq`, then new replies as they come, until the thread is closed."""
         follower = Follower[Thread](self)
         while True:
             call = Board.get.call(thread_id, since_seq=since_seq, wait=WAIT)
             thread = yield from follower.read(call, partial(_has_gone_on, since_seq))
             for reply in thread.get("replies", []):
                 yield Item(reply)
-            reached = thread.get("next_since_seq", since_seq)  # beyond the last reply shown, if some are hidden
+            reached = thread.get("next_since_seq", since_seq)  # beyond the last reply shown, if replies are hidden
             if thread["status"] == "closed" and reached <= since_seq:
                 return
             since_seq = reached

@@ -1,4 +1,4 @@
-"""One call of an operation, as data: nothing here uses the network."""
+"""One call of an operation, as data. Nothing here uses the network."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,8 +11,8 @@ from relay_client.errors import UsageError
 T = TypeVar("T")
 
 Repeat = Literal["safe", "key", "unsent"]
-"""When a try without an answer may be followed by another: `safe`, since a second changes nothing; `key`, since the
-node recognises the Idempotency-Key; `unsent`, only if the first surely did not arrive."""
+"""When a try without an answer may be repeated. `safe`: always, because a second try changes nothing. `key`: always,
+because the node recognises the Idempotency-Key. `unsent`: only if the first try certainly did not arrive."""
 
 JSON = {"Content-Type": "application/json"}
 NO_SEGMENTS = ("", ".", "..")
@@ -20,7 +20,7 @@ NO_SEGMENTS = ("", ".", "..")
 
 @dataclass(slots=True)
 class Call(Generic[T]):
-    """What to ask of the node. `T` is the type of the answer."""
+    """A request to the node. `T` is the type of the answer."""
 
     method: str
     path: str
@@ -31,13 +31,13 @@ class Call(Generic[T]):
     wait: float = 0
     """Seconds that the node may wait before it answers."""
     pace: str = ""
-    """The limit that a call counts against; by default one of its method and path."""
+    """Name of the limit that the call counts against; by default, method and path."""
     key: str | None = None
-    """The caller's own Idempotency-Key; otherwise each call gets one."""
+    """The caller's own Idempotency-Key; if None, the call gets a random one."""
     leads: bool = False
-    """The answer may be a redirect, whose Location is what was asked for."""
+    """Whether the answer may be a redirect, whose Location is what was asked for."""
     may_be_nothing: bool = False
-    """Whether an answer without a body, or null, is one that a node gives."""
+    """Whether a node may answer with no body or with null."""
 
     @property
     def paced_by(self) -> str:
@@ -47,13 +47,13 @@ class Call(Generic[T]):
     def get(
         *segments: str, wait: float = 0, token: str | None = None, signable: bool = False, **query: Any
     ) -> "Call[Any]":
-        """A GET below /api/v1; parameters that are None are left out."""
+        """Make a GET below /api/v1. Query parameters that are None are left out."""
         path = path_of(*segments, query=query, wait=wait)
         return Call("GET", path, headers=bearer(token), wait=wait, signable=signable and token is None)
 
     @staticmethod
     def delete(*segments: str, token: str | None = None, signable: bool = False) -> "Call[Any]":
-        """A DELETE below /api/v1."""
+        """Make a DELETE below /api/v1."""
         return Call("DELETE", path_of(*segments), headers=bearer(token), signable=signable and token is None)
 
     @staticmethod
@@ -69,7 +69,7 @@ class Call(Generic[T]):
         token: str | None = None,
         key: str | None = None,
     ) -> "Call[Any]":
-        """A POST below /api/v1; fields that are None are left out, and those of `nulls` sent as null."""
+        """Make a POST below /api/v1. Fields that are None are left out; the fields in `nulls` are sent as null."""
         given = {name: value for name, value in (fields or {}).items() if value is not None} | dict.fromkeys(nulls)
         body = json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         shown = {**headers, **bearer(token)} if token else headers
@@ -77,10 +77,10 @@ class Call(Generic[T]):
 
 
 def path_of(*segments: str, query: Mapping[str, Any] | None = None, wait: float = 0) -> str:
-    """A path below /api/v1, of segments that may hold anything but what would make it another path.
+    """Return a path below /api/v1. Segments are escaped, so that they can have any characters.
 
-    Raises UsageError for a segment that is empty, `.` or `..`: libraries and proxies leave those out of a path, and the
-    request would be about something else.
+    Raises UsageError for a segment that is empty, `.` or `..`: libraries and proxies remove such segments from a path,
+    and the request would be about something else.
     """
     for segment in segments:
         if segment in NO_SEGMENTS:
@@ -93,5 +93,5 @@ def path_of(*segments: str, query: Mapping[str, Any] | None = None, wait: float 
 
 
 def bearer(token: str | None) -> dict[str, str]:
-    """The header that shows a token."""
+    """Return the header for a token; none if it is None."""
     return {"Authorization": f"Bearer {token}"} if token else {}

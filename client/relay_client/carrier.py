@@ -1,4 +1,4 @@
-"""How a call is carried out: retries, pauses, deadlines, and limits that are known to be used up."""
+"""Carries out calls: retries, backoff, deadlines, and waiting for limits that are known to be used up."""
 
 import logging
 import random
@@ -19,18 +19,18 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.2  # s before the second try; each further pause is twice as long
-LONGEST_PAUSE = 5.0  # s between tries, where the node does not name a time
+LONGEST_PAUSE = 5.0  # s between tries, unless the node names a time
 ONE_AT_A_TIME = 0.25
-"""Seconds between calls after a used-up limit has opened again, until an answer says how many are left."""
+"""Seconds between calls after a used-up limit has opened again, until an answer says how many calls are left."""
 LIMITS_KEPT = 1000
-"""How many limits are remembered; a process that calls more paths than that forgets them, and learns them anew."""
+"""Maximum number of limits that are remembered. Beyond it, all of them are forgotten and learned again."""
 LONGEST_WAIT = 86_400.0
-"""Seconds. The node has a lower limit; far above this one, the timeout of a request would be too large for a socket."""
+"""Maximum `wait`, in seconds. The node has a lower limit; a much longer request timeout would overflow in a socket."""
 LARGEST_BODY = 1024 * 1024
-"""Bytes of a body that a node takes (SPEC 8). It closes the connection on which a larger one comes: its refusal would
-often be lost, and the body be sent seven times."""
+"""Maximum bytes of a request body (SPEC 8). A node closes the connection when a larger body comes, so its refusal would
+often be lost, and the body would be sent seven times."""
 NOT_BETTER_LATER = frozenset({501, 507})
-"""The 5xx statuses that another try does not change."""
+"""The 5xx statuses that are not worth a retry."""
 
 
 class Signer(Protocol):
@@ -46,16 +46,16 @@ class Signer(Protocol):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, and how often, a call is tried."""
+    """How long and how often a call is tried."""
 
     deadline: float = 90.0
-    """Seconds for all tries together, on top of the `wait` asked of the node; it covers a limit's minute."""
+    """Seconds for all tries together, in addition to the call's `wait`. It covers the minute of a limit."""
     tries: int = 7
-    """How many tries may fail. One that the node puts off, by 429 and `Retry-After`, does not count. The pauses between
-    seven add up to at least 5 seconds, and 8 on average, in which a node restarts."""
+    """Maximum number of failed tries. A 429 with `Retry-After` does not count. The pauses between seven tries add up to
+    at least 5 seconds, and to 8 on average, enough for a node to restart."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a patience with which nothing could be tried."""
+        """Raise UsageError for values that allow no try."""
         if not self.deadline > 0:  # nor NaN
             raise UsageError(f"a deadline is a number of seconds above 0, not {self.deadline}")
         if self.tries < 1:
@@ -68,12 +68,12 @@ class Limit:
 
     left: int
     opens: float
-    """When calls may go on if none is left, by the carrier's clock."""
+    """When calls are allowed again if none is left, by the carrier's clock."""
 
 
 @dataclass
 class Carrier:
-    """Makes steps of calls, and remembers what the node said about limits."""
+    """Turns calls into steps, and remembers what the node said about limits."""
 
     base_url: str
     signer: Signer | None = None
@@ -86,8 +86,10 @@ class Carrier:
         return answer.json(may_be_nothing=call.may_be_nothing)
 
     def answer(self, call: Call[Any], patience: Patience, stream_silence: float = 0) -> Steps[Answer]:
-        """The answer to a call, if it is not an error. With `stream_silence`, its body is a stream, which is given up
-        after that many seconds without a byte.
+        """Carry out a call, and return its answer. Raises RelayError, also for an answer that is an error.
+
+        With `stream_silence`, the body of the answer is a stream that is given up after that many seconds without a
+        byte.
         """
         headers = call.headers
         if call.repeat == "key":
@@ -115,19 +117,19 @@ class Carrier:
             yield from tries.refused(answer, call.repeat)
 
     def url(self, path: str) -> str:
-        """The absolute URL of a path of the node, or of a URL that the node gave."""
+        """Return the absolute URL for a path of the node, or for a URL that the node gave."""
         return self.base_url + path if path.startswith("/") else urljoin(self.base_url + "/", path)
 
     def _request(self, call: Call[Any], headers: Mapping[str, str], ends: float, stream_silence: float) -> Send:
         url = self.url(call.path)
-        if call.signable and self.signer:  # anew for each try: a signature is accepted once
+        if call.signable and self.signer:  # signed again for each try: a signature is accepted only once
             headers = {**headers, **self.signer.headers(call.method, url, headers, call.body)}
         left = max(ends - self.clock(), 0.001)
         timeout = stream_silence or min(TRY_SECONDS + call.wait, left)
         return Send(call.method, url, headers, call.body, timeout, bool(stream_silence), left)
 
     def _until_open(self, call: Call[Any], ends: float) -> Steps[None]:
-        """Wait while the node would answer 429, as its last answers said."""
+        """Wait as long as the node would answer 429, according to its last answers."""
         while (limit := self.limits.get(call.paced_by)) is not None:
             if limit.left > 0:
                 limit.left -= 1
@@ -155,23 +157,24 @@ class Carrier:
 
 
 class Tries:
-    """The failed tries of a call, and whether another may follow. `lost` and `refused` tell it how one failed; they
-    pause before the next, or raise.
+    """The failed tries of a call, and whether another try may follow.
+
+    Call `lost` or `refused` when a try has failed. They pause before the next try, or raise.
     """
 
     def __init__(self, clock: Callable[[], float], patience: Patience, unanswered: str, wait: float = 0) -> None:
-        """`unanswered`: what to say if a try had no answer."""
+        """`unanswered`: error message for a try without an answer."""
         self._clock = clock
         self._most = patience.tries
         self._unanswered = unanswered
         self.ends = clock() + patience.deadline + wait
-        """When it is too late for another try, by that clock."""
+        """When it is too late for another try, by `clock`."""
         self.failures = 0
         self.may_have_happened = False
-        """One of them may have done what was asked."""
+        """Whether one of the failed tries may have taken effect."""
 
     def lost(self, lost: NoAnswer, repeat: Repeat = "safe") -> Steps[None]:
-        """A try had no answer. Raises Unreachable, DeadlineExceeded."""
+        """Handle a try without an answer. Raises Unreachable, DeadlineExceeded."""
         self.may_have_happened = self.may_have_happened or not lost.unsent
         self.failures += 1
         if self._clock() >= self.ends:
@@ -182,7 +185,7 @@ class Tries:
         yield from self._pause(0, error)
 
     def refused(self, answer: Answer, repeat: Repeat = "safe") -> Steps[None]:
-        """The answer to a try is an error. Raises Refused."""
+        """Handle a try whose answer is an error. Raises Refused."""
         refused = refusal(answer.status, answer.headers, answer.content)
         refused.may_have_happened = self.may_have_happened
         put_off = _retry_after(answer)
@@ -193,9 +196,9 @@ class Tries:
         yield from self._pause(put_off, refused)
 
     def _pause(self, least: float, error: Exception) -> Steps[None]:
-        """Pause before the next try; raise the error if that would begin after the deadline."""
+        """Pause before the next try. Raise `error` if that try would begin after the deadline."""
         backoff = min(FIRST_PAUSE * 2 ** max(self.failures - 1, 0), LONGEST_PAUSE) * random.uniform(0.5, 1)
-        seconds = least + backoff if least else backoff  # so that those put off together come back one by one
+        seconds = least + backoff if least else backoff  # so that clients put off together come back one by one
         if self._clock() + seconds > self.ends:
             raise error
         log.info("waiting %.1f s before another try: %s", seconds, error)
@@ -209,15 +212,16 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 def base_of(url: str) -> str:
-    """The address of a node, for paths to be appended to, as it is sent and has to be signed: scheme and host in lower
-    case, without the default port. Raises UsageError if it is none.
+    """Return the base URL of a node as it is sent and signed: scheme and host in lower case, without default port.
+
+    Paths are appended to it. Raises UsageError if `url` is not the address of a node.
     """
     try:
         parts = urlsplit(url)
         is_right = parts.scheme in _PORTS and parts.hostname and parts.port != 0
     except ValueError:
         parts, is_right = None, False
-    if parts and "@" in parts.netloc:  # and do not repeat it: there may be a password
+    if parts and "@" in parts.netloc:  # the message does not repeat it: there may be a password
         raise UsageError("an address with a user name cannot be used: the name would take the place of tokens")
     if not parts or not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
         raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
@@ -230,7 +234,7 @@ def _fits_in_header(value: object) -> bool:
 
 
 def _is_unknown(error: Refused) -> bool:
-    """Whether the write may have happened nevertheless."""
+    """Whether the write may have happened despite the error."""
     return error.code == "store.unknown" or (error.status >= 500 and not error.code)
 
 
@@ -242,8 +246,9 @@ def _is_worth_repeating(repeat: Repeat, error: Refused) -> bool:
 
 
 def _retry_after(answer: Answer) -> float:
-    """Seconds until another try is welcome (RFC 9110 §10.2.3). What is between client and node may name a time: it is
-    compared with the Date of the answer, by the same clock.
+    """Return the seconds until another try is welcome (RFC 9110 §10.2.3).
+
+    A proxy in front of the node may name a time. It is compared with the Date of the answer, given by the same clock.
     """
     said = answer.headers.get("retry-after", "")
     if said.isdecimal():

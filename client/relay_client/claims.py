@@ -1,4 +1,4 @@
-"""What a worker does for its claims besides the work: renew leases, give claims up, follow submitted results."""
+"""What a worker does for its claims besides the work: renews leases, releases claims, follows submitted results."""
 
 import asyncio
 import math
@@ -10,18 +10,19 @@ from relay_client.errors import RelayError
 from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.tasks import OVER, ClaimedTask, TaskStatus
 
-RENEWALS = 3  # of a lease, within its duration: so that there is time to try again
-RELEASE_SECONDS = 3.0  # s that giving a claim up may take when the worker ends
+RENEWALS = 3  # of a lease within its duration, so that there is time for a retry
+RELEASE_SECONDS = 3.0  # s that a release may take when the worker ends
 FOLLOWED = 50
-"""How many submitted contracts are followed at a time: each takes a waiting request, and transports have at most a
-hundred connections."""
+"""Maximum number of submitted contracts that are followed at a time. Each takes a waiting request, and transports have
+at most a hundred connections."""
 REVIEWED: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", *OVER)
-"""All statuses but `submitted`."""
+"""All statuses except `submitted`."""
 
 
 class Submitted:
-    """Follows contracts whose publishers review the result, and keeps the rejected ones ready, with their leases
-    renewed. Beyond FOLLOWED, the oldest is no longer followed: if it is rejected, its lease ends the claim.
+    """Follows contracts whose publishers review the result, and renews the leases of those that are rejected.
+
+    Beyond FOLLOWED, the oldest contract is no longer followed: if its result is rejected, its lease ends the claim.
     """
 
     def __init__(self, relay: AsyncRelay) -> None:
@@ -31,12 +32,12 @@ class Submitted:
 
     @property
     def has_rejected(self) -> bool:
-        """Whether there is a contract to go on with."""
+        """Whether there is a rejected contract to resume."""
         return bool(self._rejected)
 
     @property
     def follows(self) -> int:
-        """How many contracts it follows, including those whose leases it renews."""
+        """Number of contracts that are followed, including those whose leases are renewed."""
         return len(self._followers)
 
     def follow(self, task: ClaimedTask) -> None:
@@ -46,14 +47,17 @@ class Submitted:
         self._followers[task["id"]] = asyncio.create_task(self._follow(task))
 
     def next_rejected(self) -> ClaimedTask | None:
-        """A contract to go on with, which is no longer followed; its `rejection` says why. None if there is none."""
+        """Return a rejected contract to resume, and stop following it; None if there is none.
+
+        Its `rejection` says why the result was rejected.
+        """
         for task_id in self._rejected:
             self._leave(task_id)
             return self._rejected.pop(task_id)
         return None
 
     async def end(self) -> None:
-        """Stop following. What was rejected and not resumed is released: others may claim it at once."""
+        """Stop following, and release rejected contracts that were not resumed, so that others can claim them."""
         followers = list(self._followers.values())
         for task_id in list(self._followers):
             self._leave(task_id)
@@ -67,20 +71,21 @@ class Submitted:
 
     async def _follow(self, task: ClaimedTask) -> None:
         task_id = task["id"]
-        with suppress(RelayError):  # such as NotFound, some time after it was over
+        with suppress(RelayError):  # such as NotFound, some time after the contract was over
             record = await self._relay.tasks.result(task_id, until=REVIEWED)
             if record["status"] == "in_progress" and record["attempt"] == task["attempt"]:
                 again = cast("ClaimedTask", {**record, "claim_token": task["claim_token"]})
                 self._rejected[task_id] = again
                 await renew(self._relay, again)
-                if again["lease_seconds"]:  # it is renewed no more: the claim is lost
+                if again["lease_seconds"]:  # renewing has ended, so the claim is lost
                     del self._rejected[task_id]
         self._followers.pop(task_id, None)
 
 
 async def renew(relay: AsyncRelay, task: ClaimedTask) -> None:
-    """Extend the lease until cancelled, or until the claim is lost. A renewal that fails in passing is tried again
-    soon: a third of a lease later, the shortest leases would be over.
+    """Extend the lease until cancelled, or until the claim is lost.
+
+    A renewal that fails temporarily is retried soon. A third of a lease later, the shortest leases would have ended.
     """
     pause = math.inf
     while lease := task["lease_seconds"]:
@@ -96,5 +101,5 @@ async def renew(relay: AsyncRelay, task: ClaimedTask) -> None:
 
 async def release(relay: AsyncRelay, task: ClaimedTask) -> None:
     """Release a claim, if that can be done quickly."""
-    with suppress(RelayError, asyncio.TimeoutError):  # then the lease ends the claim
+    with suppress(RelayError, asyncio.TimeoutError):  # otherwise the lease ends the claim
         await asyncio.wait_for(relay.tasks.release(task["id"], task["claim_token"]), RELEASE_SECONDS)

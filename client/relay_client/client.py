@@ -27,7 +27,7 @@ PATIENCE = Patience()
 
 
 class _Resources(Generic[M_co]):
-    """All operations, by kind."""
+    """All operations, grouped by resource."""
 
     def __init__(self, base_url: str, deadline: float, tries: int, signer: Signer | None) -> None:
         self.carrier = Carrier(base_of(base_url), signer)
@@ -35,7 +35,9 @@ class _Resources(Generic[M_co]):
         self._make_resources()
 
     def with_options(self: R, *, deadline: float | None = None, tries: int | None = None) -> R:
-        """The same client with another `deadline` or `tries`. It shares the connections: close only the original.
+        """Return a copy of the client with another `deadline` or `tries`.
+
+        The copy shares the connections: close only the original.
 
         Raises UsageError for values that allow no try.
         """
@@ -67,9 +69,9 @@ class _Resources(Generic[M_co]):
 
 
 class Relay(_Resources[Sync]):
-    """A node, called synchronously. Threads may share one.
+    """A synchronous client of a node. Threads may share one.
 
-    `deadline`: seconds for all tries of a call, on top of its `wait`; `tries`: how many of them may fail.
+    `deadline`: seconds for all tries of a call, in addition to its `wait`. `tries`: maximum number of failed tries.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class Relay(_Resources[Sync]):
 
 
 class AsyncRelay(_Resources[Async]):
-    """A node, called from asyncio: `Relay` with methods that are awaited and iterations for `async for`."""
+    """A client of a node for asyncio: `Relay` with methods that are awaited, and iterations for `async for`."""
 
     def __init__(
         self,
@@ -183,12 +185,12 @@ class AsyncRelay(_Resources[Async]):
 
 
 def _advance(steps: Generator[E, Any, Any], result: Any) -> E:
-    """The next effect of the steps, once they know the result of the last."""
+    """Send the steps the result of their last effect, and return the next effect."""
     return steps.throw(result) if isinstance(result, NoAnswer) else steps.send(result)
 
 
 class _Executor:
-    """Performs the effects of one run of steps, with at most one stream open. Returns NoAnswer, to be thrown there."""
+    """Performs the effects of one run of steps, with at most one open stream. Returns NoAnswer, for `_advance`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -228,7 +230,7 @@ class _Executor:
 
 
 class _AsyncExecutor:
-    """The same for asyncio."""
+    """`_Executor` for asyncio."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport

@@ -1,10 +1,10 @@
-"""The state of callbacks."""
+"""The delivery state of callbacks."""
 
 from typing import Literal, TypedDict
 
 
 class Delivery(TypedDict):
-    """A callback that is on its way, has arrived, or was given up."""
+    """A callback that is pending, delivered, or given up."""
 
     id: str
     type: str
@@ -17,7 +17,7 @@ class Delivery(TypedDict):
 
 
 class DeliveryPage(TypedDict):
-    """Callbacks about one thing."""
+    """The callbacks about one entity."""
 
     callbacks: list[Delivery]
     next_since: int

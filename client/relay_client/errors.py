@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions; all are RelayError."""
+"""The exceptions of the client. All are subclasses of RelayError."""
 
 import json
 from collections.abc import Mapping
@@ -6,21 +6,21 @@ from typing import Any, cast
 
 
 class RelayError(Exception):
-    """Something that was asked of the node did not happen, or nobody knows whether it did."""
+    """A request to the node did not take effect, or it is unknown whether it did."""
 
 
 class UsageError(RelayError, ValueError):
-    """An argument cannot be sent to any node (an address, a token, a text, a value that JSON has no form for), or this
-    client cannot send: it is closed, or was given no time.
+    """An argument cannot be sent to any node, such as a malformed address or token, or a value without a JSON form; or
+    the client cannot send, because it is closed or was given no time.
     """
 
 
 class InvalidAnswer(RelayError):
-    """The answer does not come from a node: something else is at that address, or in between."""
+    """The answer does not come from a node: another service is at this address, or in between."""
 
 
 class Refused(RelayError):
-    """The node answered with an error. Its text is the node's sentence."""
+    """The node answered with an error. The text of the exception is the node's sentence."""
 
     def __init__(self, status: int, code: str, sentence: str, headers: Mapping[str, str], detail: Any = None) -> None:
         super().__init__(sentence)
@@ -29,12 +29,12 @@ class Refused(RelayError):
         """`X-Error-Code`, such as `task.claimed`."""
         self.headers = headers
         self.detail = detail
-        """Of a 422: every wrong field."""
+        """For a 422: every invalid field."""
         self.may_have_happened = False
-        """An earlier try of the same call had no answer, so this refusal may be a consequence of what that try did."""
+        """Whether an earlier try of the call may have taken effect, and this refusal may be a consequence of that."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For `pickle`, with which pools of processes pass an exception on."""
+        """Support `pickle`, with which process pools pass on exceptions."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         arguments = (self.status, self.code, self.args[0], headers, self.detail)
         return type(self), arguments, {"may_have_happened": self.may_have_happened}
@@ -46,30 +46,30 @@ class Refused(RelayError):
 
     @property
     def request_id(self) -> str:
-        """What to tell the node's operator."""
+        """Id of the request, for reports to the node's operator."""
         return self.headers.get("x-request-id", "")
 
 
 class InvalidRequest(Refused):
-    """400, 413 or 422: the node does not take what was sent. A field is wrong, which the sentence names; or a text is
-    not English, the body too large (which is raised without asking the node), or the signature wrong.
+    """400, 413 or 422: the node does not accept the request. A field is invalid, and the sentence names it; or a text
+    is not English, the body is too large (raised without asking the node), or the signature is invalid.
     """
 
 
 class NotAllowed(Refused):
-    """401 or 403: the proof (token or signature) is missing or somebody else's."""
+    """401 or 403: the proof (token or signature) is missing or wrong."""
 
 
 class NotFound(Refused):
-    """404 or 410: there is no such thing, or no longer."""
+    """404 or 410: the entity does not exist, or no longer exists."""
 
 
 class Conflict(Refused):
-    """409: the state of the thing does not allow this step."""
+    """409: the state of the entity does not allow this step."""
 
 
 class Limited(Refused):
-    """429: a limit is used up, and the deadline comes before it opens again."""
+    """429: a limit is used up, and does not open again before the deadline."""
 
 
 class Unavailable(Refused):
@@ -77,7 +77,7 @@ class Unavailable(Refused):
 
 
 class Unreachable(RelayError):
-    """No answer: the connection failed or broke."""
+    """There was no answer: the connection failed or broke."""
 
 
 class DeadlineExceeded(RelayError):
@@ -85,11 +85,11 @@ class DeadlineExceeded(RelayError):
 
 
 class DigestMismatch(RelayError):
-    """The bytes are not those that the manifest promises."""
+    """The bytes of an artifact do not match the digest in its manifest."""
 
 
 def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
-    """The exception for an answer that is an error, whatever its content is."""
+    """Return the exception for an answer that is an error, whatever its content."""
     code = headers.get("x-error-code", "")
     try:
         body: Any = json.loads(content)
@@ -123,7 +123,7 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
 
 
 def _issue(issue: Any) -> str:
-    """What an entry of `detail` says; nodes have entries of one form, other services of any."""
+    """Return the text of an entry of `detail`. A node's entries have one form, those of other services any form."""
     match issue:
         case {"loc": [*steps], "msg": str(said)}:
             return f"{'.'.join(str(step) for step in steps)}: {said}"

@@ -1,4 +1,4 @@
-"""Events: following instead of asking."""
+"""Follows events instead of polling."""
 
 import random
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from relay_client.steps import Body, Item, Items, NoAnswer, Read, Sleep, parsed
 
 LINES = "application/x-ndjson"
 SILENCE = 45.0  # s without a byte after which a stream is given up: a heartbeat comes every 15
-COME_BACK = (0.2, 1.0)  # s before a stream that ended is opened again, at random in between
+COME_BACK = (0.2, 1.0)  # bounds of the random pause before a stream that ended is opened again, in s
 
 
 class _Event(TypedDict):
@@ -21,7 +21,7 @@ class _Event(TypedDict):
 
 
 class Event(_Event, total=False):
-    """Something that happened; `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
+    """Something that happened. `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
 
     at: str
     data: Any
@@ -49,10 +49,11 @@ class Events(Resource[M_co]):
         wait: float = 0,
         token: str | None = None,
     ) -> Call[EventPage]:
-        """Events after a cursor (an event's `id`, `earliest`, `now`); if there are none, waits up to `wait` seconds for
-        one. `types`: only of one type, or of several.
+        """Get events after a cursor (an event's `id`, `earliest` or `now`), only of `types` if given.
+
+        If there are none, wait up to `wait` seconds for one.
         """
-        types = types if isinstance(types, str) else ",".join(types)  # a str is a sequence, too: of its characters
+        types = types if isinstance(types, str) else ",".join(types)  # a str is a sequence, too, of characters
         query = {"topic": topic, "types": types or None, "cursor": cursor, "limit": limit}
         return Call.get("events", wait=wait, token=token, signable=topic.startswith("inbox:"), **query)
 
@@ -60,7 +61,7 @@ class Events(Resource[M_co]):
     def follow(
         self, topic: str, *, types: Sequence[str] | str = (), cursor: str = "now", token: str | None = None
     ) -> Items[Event]:
-        """Every event of a topic after a cursor, for ever, each once. Raises NotFound once its thing is gone."""
+        """Yield every event of a topic after a cursor once, for ever. Raises NotFound when the entity is gone."""
         while True:
             call = Events.page.call(topic, types=types, cursor=cursor, token=token)
             call.headers = {**call.headers, "Accept": LINES}
@@ -88,13 +89,13 @@ class Events(Resource[M_co]):
 
 
 class _Lines:
-    """The lines of a stream."""
+    """Splits a stream into lines."""
 
     def __init__(self) -> None:
         self._open = Body()
 
     def ended_by(self, piece: bytes) -> list[bytes]:
-        """The lines that end in a further piece. Raises InvalidAnswer for one that is too long."""
+        """Take the next piece, and return the lines that end in it. Raises InvalidAnswer if a line is too long."""
         *ended, rest = piece.split(b"\n")
         if ended:
             self._open.add(ended[0])

@@ -1,6 +1,6 @@
-"""A transport on aiohttp, several times as fast as httpx: `AsyncRelay(url, transport=AiohttpTransport())`.
+"""A transport based on aiohttp, several times as fast as httpx: `AsyncRelay(url, transport=AiohttpTransport())`.
 
-Needs the extra `fast`. Make it where the event loop runs.
+Needs the extra `fast`. Create it while the event loop runs.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class AiohttpTransport:
-    """Takes the options of `aiohttp.ClientSession`, such as `connector`, `proxy` and `trust_env`."""
+    """A transport on `aiohttp.ClientSession`. Takes its options, such as `connector`, `proxy` and `trust_env`."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -28,7 +28,7 @@ class AiohttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
         self._answers: set[aiohttp.ClientResponse] = set()
-        """Those whose bodies are being read. aiohttp would let their readers wait for ever when it closes."""
+        """Answers whose bodies are being read. When aiohttp closes, it would let their readers wait for ever."""
 
     async def send(self, request: Send) -> Answer:
         with _translated():
@@ -66,7 +66,7 @@ class AiohttpTransport:
             self._session = aiohttp.ClientSession(headers=headers, middlewares=middlewares, **self._options)
         return self._session.request(
             request.method,
-            URL(request.url, encoded=True),  # as it is: the signature covers its text
+            URL(request.url, encoded=True),  # unchanged, because the signature covers its text
             headers=request.headers,
             data=content_of(request, beside_the_loop),
             allow_redirects=False,
@@ -106,8 +106,9 @@ def _translated() -> Generator[None, None, None]:
 
 
 async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """A middleware. By itself, aiohttp repeats a GET, PUT or DELETE whose connection broke: with the same signature,
-    and nobody would know that the first may have taken effect.
+    """A middleware that prevents aiohttp from repeating a GET, PUT or DELETE whose connection broke.
+
+    aiohttp would repeat it with the same signature, and hide that the first try may have taken effect.
     """
     try:
         return await send(request)

@@ -1,4 +1,4 @@
-"""What iterations have in common: they page, they wait, and they go on after the node was away."""
+"""What iterations have in common: paging, waiting, and continuing after the node was unavailable."""
 
 import math
 from collections.abc import Callable, Container
@@ -13,19 +13,20 @@ from relay_client.steps import Item, Items, Sleep, Steps
 
 T = TypeVar("T")
 
-WAIT = 25.0  # s that a follower asks the node to wait, below the 30 that it waits at most
-RETURN_PAUSE = 5.0  # s before a follower asks a node again that did not answer
-EARLY = 0.5  # share of the seconds that the node was asked to wait: a faster answer has not waited
+WAIT = 25.0  # s that a follower asks the node to wait, below the node's maximum of 30
+RETURN_PAUSE = 5.0  # s before a follower calls a node again that did not answer
+EARLY = 0.5  # share of the requested wait: the node did not wait if it answered faster
 FIRST_LULL = 0.2  # s after a first read that did not wait and found nothing; doubles with each further one
 LONGEST_LULL = 5.0  # s
-LAST_LOOK = 1.0  # s that the last answer may take, even if the time is over before
+LAST_LOOK = 1.0  # s that the last answer may take, even if the deadline is earlier
 PASSING = (Unreachable, Unavailable, Limited, DeadlineExceeded)
-"""What a follower waits out."""
+"""Temporary errors, after which a follower tries again."""
 
 
 def patiently(resource: Resource[Any], call: Call[T], ends: float = math.inf) -> Steps[T]:
-    """The answer to a read, however long the node is away. Raises DeadlineExceeded at `ends` by the carrier's clock,
-    or a moment later.
+    """Carry out a read, however long the node is unavailable.
+
+    Raises DeadlineExceeded at `ends` by the carrier's clock, or a moment later.
     """
     carrier, patience = resource.relay.carrier, resource.relay.patience
     while True:
@@ -40,15 +41,17 @@ def patiently(resource: Resource[Any], call: Call[T], ends: float = math.inf) ->
 
 
 class Lull:
-    """The backoff of a loop that reads with `wait`. A node with too many waiting requests answers at once, though there
-    is nothing new. After each such answer comes a pause, twice as long as the last.
+    """The backoff of a loop that reads with `wait`.
+
+    A node with too many waiting requests answers at once, although there is nothing new. After each such answer comes a
+    pause, twice as long as the last.
     """
 
     def __init__(self) -> None:
         self._pause = 0.0
 
     def after(self, took: float, wait: float, *, is_new: bool) -> float:
-        """Seconds to pause before the next read, after one that `took` seconds and might have taken `wait`."""
+        """Return the seconds to pause before the next read. The last one `took` seconds, with a `wait` of `wait`."""
         if is_new or took >= wait * EARLY:
             self._pause = 0.0
         else:
@@ -57,14 +60,14 @@ class Lull:
 
 
 class Follower(Generic[T]):
-    """Reads the same thing again and again, patiently, and with pauses where the node does not wait."""
+    """Reads the same entity repeatedly, and pauses between reads if the node does not wait."""
 
     def __init__(self, resource: Resource[Any]) -> None:
         self._resource = resource
         self._lull = Lull()
 
     def read(self, call: Call[T], is_new: Callable[[T], object], ends: float = math.inf) -> Steps[T]:
-        """As `patiently`, then the pause before the next read. `is_new`: whether an answer says anything new."""
+        """Do as `patiently`, then pause before the next read. `is_new`: whether an answer has anything new."""
         clock = self._resource.relay.carrier.clock
         began = clock()
         answer = yield from patiently(self._resource, call, ends)
@@ -77,8 +80,9 @@ class Follower(Generic[T]):
 def until(
     resource: Resource[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None
 ) -> Steps[Any]:
-    """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds, UsageError if
-    that is no number.
+    """Read a record until its status is in `over`.
+
+    Raises DeadlineExceeded after `within` seconds, UsageError if `within` is not a number.
     """
     if within is not None and math.isnan(within):
         raise UsageError("within is a number of seconds, not nan")
@@ -99,7 +103,7 @@ def until(
 
 
 def changed(resource: Resource[Any], record: Any, status: str, call: Call[Any]) -> Steps[Any]:
-    """A record once it no longer has that status; `call` reads it again, and waits."""
+    """Return a record as soon as it no longer has this status. `call` reads it again, with a wait."""
     follower = Follower[Any](resource)
     while record["status"] == status:
         record = yield from follower.read(call, partial(_has_left, status))
@@ -107,10 +111,10 @@ def changed(resource: Resource[Any], record: Any, status: str, call: Call[Any]) 
 
 
 def pages(resource: Resource[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
-    """What is listed, page by page; nothing twice, even if it moves between pages meanwhile.
+    """Yield the entries of a list, page by page, and none twice, even if entries move between pages meanwhile.
 
-    Any page may be short: a node leaves out, and takes off its list, what no longer belongs there. If that was a whole
-    page, what followed has its place now: the same offset is read again, for as long as the list gets shorter.
+    Any page may be short, because a node omits entries that no longer belong in the list, and removes them. If a whole
+    page was removed, the next entries have moved up: the same offset is read again, as long as the list gets shorter.
     """
     offset = 0
     listed = math.inf

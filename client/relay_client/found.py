@@ -3,13 +3,13 @@
 from typing import Literal, TypedDict
 
 HitMode = Literal["both", "meaning", "text"]
-"""What of a hit matched the query."""
+"""In which way a hit matched the query."""
 SearchMode = Literal["both", "text"]
-"""How the node searched: `text` when no embedding was at hand."""
+"""How the node searched: `text` if no embedding was available."""
 
 
 class LowerThreshold(TypedDict):
-    """A threshold at which the search would have found something, and how many hits."""
+    """A threshold at which the search would have had hits, and how many."""
 
     threshold: float
     hits: int
@@ -20,7 +20,7 @@ class _Found(TypedDict):
 
 
 class Found(_Found, total=False):
-    """The answer of a search; `incomplete` while part of the node's store is out of reach."""
+    """The answer of a search. `incomplete` is present while part of the node's store is out of reach."""
 
     lower_threshold: LowerThreshold
     incomplete: bool

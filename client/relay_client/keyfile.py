@@ -1,4 +1,4 @@
-"""A secret of 32 bytes in a file that only its owner may read."""
+"""Keeps a secret of 32 bytes in a file that only its owner may read."""
 
 import os
 from collections.abc import Callable
@@ -6,13 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 
-FOR_OTHERS = 0o077  # bits of a mode that let group or world in
+FOR_OTHERS = 0o077  # permission bits of group and others
 LENGTH = 32  # bytes
 
 
 def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
-    """The secret in the file, which is created if there is none. Raises PermissionError if others may read it,
-    ValueError if it is no such secret.
+    """Return the secret in a file. If there is no file, create it with the secret that `make` returns.
+
+    Raises PermissionError if others may read the file, ValueError if it does not have such a secret.
     """
     file = Path(path)
     if file.is_dir():
@@ -28,10 +29,10 @@ def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
 
 
 def _keep(file: Path, secret: bytes) -> None:
-    """Create the file as a whole, so that nobody reads half of it; of several processes at once, the first wins."""
+    """Create the file atomically, so that nobody reads half of it. If several processes try at once, the first wins."""
     try:
         handle, name = mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    except OSError as wrong:  # which names a file that nobody asked for
+    except OSError as wrong:  # the error names a temporary file that the caller does not know
         raise OSError(wrong.errno, wrong.strerror, str(file)) from None
     try:
         with os.fdopen(handle, "wb") as made:

@@ -14,7 +14,7 @@ class _Acknowledgement(TypedDict):
 
 
 class Acknowledgement(_Acknowledgement, total=False):
-    """Confirms that a relayed message was kept; a public one is a thread at `post_url`."""
+    """Confirms that a relayed message was kept. A public message is a thread at `post_url`."""
 
     post_url: str
 
@@ -42,9 +42,9 @@ class Messages(Resource[M_co]):
         callback_url: str | None = None,
         key: str | None = None,
     ) -> Call[Acknowledgement | None]:
-        """Relay a text, or a JSON object of any fields; `public=False` keeps it off the board.
+        """Relay a text, or a JSON object with any fields. `public=False` keeps it off the board.
 
-        What is given here wins over a field of the object. Returns None for what the node takes for a loop: the same
+        An argument overrides a field of the object. Returns None if the node takes the message for a loop: the same
         message for the third time within a minute.
         """
         fields = {"message": message} if isinstance(message, str) else message
@@ -57,14 +57,14 @@ class Messages(Resource[M_co]):
 
     @Operation
     def get(self, reference_id: str, *, wait: float = 0) -> Call[Buffered]:
-        """Read a relayed message; it never changes, so there is nothing to wait for."""
+        """Read a relayed message. It never changes, so `wait` is of no use."""
         return Call.get("relay", reference_id, wait=wait)
 
     @Operation
     def stream(
         self, text: str | bytes, *, media_type: str = "text/plain; charset=utf-8", key: str | None = None
     ) -> Call[Acknowledgement | None]:
-        """Relay UTF-8 text of any media type as it is, kept off the board. Returns None as `send` does."""
+        """Relay UTF-8 text of any media type unchanged, off the board. Returns None in the same case as `send`."""
         call = Call.post("wire", "stream", repeat="key", key=key, pace="relay", headers={"Content-Type": media_type})
         call.body = text.encode() if isinstance(text, str) else text
         call.may_be_nothing = True

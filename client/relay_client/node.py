@@ -27,7 +27,7 @@ class Capabilities(TypedDict):
 
 
 class LiveCapabilities(Capabilities):
-    """What a node can do, and what an acknowledgement survives."""
+    """What a node can do, and which failures an acknowledged write survives (`durability`)."""
 
     durability: Literal["always", "everysec", "none", "replicated", "unknown"]
 
@@ -90,22 +90,22 @@ class Node(Resource[M_co]):
 
     @Operation
     def health(self) -> Call[Health]:
-        """The node's health, and what it can do."""
+        """Get the node's health, and what it can do."""
         return Call("GET", "/health")
 
     @Operation
     def ready(self) -> Call[Ready]:
-        """Whether the node takes requests; raises Unavailable if not."""
+        """Ask whether the node takes requests. Raises Unavailable if not."""
         return Call("GET", "/ready")
 
     @Operation
     def identity(self) -> Call[NodeIdentity]:
-        """Who the node is, and the key that signs its callbacks."""
+        """Get the node's identity, and the key that signs its callbacks."""
         return Call("GET", "/.well-known/relay-node.json")
 
     @Operation
     def index(self) -> Call[CapabilityIndex]:
-        """What the node offers, its limits, and where it is described."""
+        """Get what the node offers, its limits, and where it is described."""
         return Call("GET", "/.well-known/agent.json")
 
     @Operation
@@ -117,6 +117,6 @@ class Node(Resource[M_co]):
         contact_channel: str | None = None,
         key: str | None = None,
     ) -> Call[ReceivedFeedback]:
-        """Tell the operators something."""
+        """Send feedback to the operators."""
         fields = {"feedback_text": feedback_text, "category": category, "contact_channel": contact_channel}
         return Call.post("feedback", repeat="key", key=key, fields=fields)

@@ -1,7 +1,7 @@
-"""How a method is written once for both: on a `Relay` it returns its answer, on an `AsyncRelay` it is awaited.
+"""Lets a method be written once for both clients: on a `Relay` it returns its answer, on an `AsyncRelay` it is awaited.
 
-A resource holds the operations of one kind. Its methods are functions that build one call (`Operation`), steps that are
-more than one call (`Procedure`), or steps that yield values as they go (`Iteration`).
+A resource has the operations of one kind. Each method is made from a function that builds one call (`Operation`), from
+steps with more than one call (`Procedure`), or from steps that yield values (`Iteration`).
 """
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
@@ -31,7 +31,7 @@ M_co = TypeVar("M_co", covariant=True)
 
 
 class Runner(Protocol):
-    """What carries out steps: a `Relay` or an `AsyncRelay`."""
+    """Carries out steps: a `Relay` or an `AsyncRelay`."""
 
     @property
     def carrier(self) -> Carrier: ...
@@ -48,16 +48,16 @@ class Resource(Generic[M_co]):
         self.relay = relay
 
     def carry(self, call: Call[T]) -> Steps[T]:
-        """The steps of a call, for a procedure."""
+        """Return the steps of a call, for use in a procedure."""
         return self.relay.carrier.carry(call, self.relay.patience)
 
     def open_stream(self, call: Call[Any], silence: float) -> Steps[Answer]:
-        """The steps that open a stream; what follows is `Read`."""
+        """Return the steps that open a stream, to be followed by `Read`."""
         return self.relay.carrier.answer(call, self.relay.patience, silence)
 
 
 class _Method:
-    """A descriptor: the first use of a method stores it on the resource, where the next finds it without this."""
+    """A descriptor. The first use of a method stores it on the resource, so later uses do not need the descriptor."""
 
     name = ""
 
@@ -70,15 +70,17 @@ class _Method:
 
 
 class Operation(_Method, Generic[P, T]):
-    """A method made of a function that builds its call."""
+    """A method made from a function that builds its call."""
 
     def __init__(self, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.build = build
         update_wrapper(self, build)  # pyright: ignore[reportArgumentType]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
-        """What would be sent. Raises UsageError for values that cannot be sent, such as a set, a `datetime`, or text
-        with lone surrogates; wrong parameters raise TypeError, as for any function.
+        """Return the call that would be sent.
+
+        Raises UsageError for values that cannot be sent, such as a set, a `datetime`, or text with lone surrogates.
+        Wrong parameters raise TypeError, as for any function.
         """
         try:
             return self.build(None, *args, **kwargs)
@@ -88,7 +90,7 @@ class Operation(_Method, Generic[P, T]):
             try:
                 signature(self.build).bind(None, *args, **kwargs)
             except TypeError:
-                raise error from None  # which names the method
+                raise error from None  # the original error names the method
             raise UsageError(f"this cannot be sent: {error}") from error
 
     @overload
@@ -109,7 +111,7 @@ class Operation(_Method, Generic[P, T]):
 
 
 class Procedure(_Method, Generic[P, T]):
-    """A method made of steps that are more than one call."""
+    """A method made from steps with more than one call."""
 
     def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         self.steps = steps
@@ -126,7 +128,7 @@ class Procedure(_Method, Generic[P, T]):
 
 
 class Iteration(_Method, Generic[P, T]):
-    """A method made of steps that yield values, for `for` or `async for`."""
+    """A method made from steps that yield values, for `for` or `async for`."""
 
     def __init__(self, steps: Callable[Concatenate[Any, P], Items[T]]) -> None:
         self.steps = steps
@@ -143,9 +145,9 @@ class Iteration(_Method, Generic[P, T]):
 
 
 def _checked(steps: Generator[E, Any, T]) -> Generator[E, Any, T]:
-    """The same steps. A field that they miss in an answer, or find to be of another type, is InvalidAnswer."""
+    """Return the same steps, but raise InvalidAnswer for a field that is missing in an answer or has a wrong type."""
     try:
-        effect = next(steps)  # before anything is asked, it is an argument that is wrong
+        effect = next(steps)  # an error before the first request is due to an argument
     except StopIteration as end:
         return end.value
     try:

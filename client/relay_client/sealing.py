@@ -1,8 +1,8 @@
 """Messages that only the owner of an inbox can read: HPKE (RFC 9180) to its `encryption_key`. Needs the extra `seal`.
 
 Base mode with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and ChaCha20-Poly1305. `info` is INFO and the inbox's address, so
-that nobody can pass a text on to another inbox. A ciphertext is the encapsulated key and the encrypted text, in base64.
-It does not say who sealed it: sign the request for that.
+that nobody can redirect a ciphertext to another inbox. A ciphertext is the encapsulated key and the encrypted text, in
+base64. It does not prove who sealed it: sign the request for that.
 """
 
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
@@ -20,14 +20,14 @@ SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class Unreadable(Exception):
-    """The ciphertext is not for this key and inbox, or was changed on the way."""
+    """The ciphertext is not for this key and inbox, or was altered."""
 
 
 def seal(text: str, encryption_key: str | None, address: str) -> str:
-    """The `ciphertext` of a message (or `reply_ciphertext`) for the inbox with that key and address.
+    """Return the `ciphertext` of a message (or `reply_ciphertext`) for the inbox with this key and address.
 
-    The key is what `relay.inboxes.get` shows. Raises UsageError where that is None, since the owner gave none, or
-    nothing can be sealed for it, such as a point of low order.
+    The key is the `encryption_key` from `relay.inboxes.get`. Raises UsageError if it is None because the owner gave no
+    key, or if it cannot be used, such as a point of low order.
     """
     if encryption_key is None:
         raise UsageError("this inbox has no encryption_key")
@@ -40,9 +40,9 @@ def seal(text: str, encryption_key: str | None, address: str) -> str:
 
 
 class SealFile:
-    """The encryption key of your inbox, in a file that is created if there is none.
+    """The encryption key of your inbox, in a file that is created if it does not exist.
 
-    Raises PermissionError if others may read it, ValueError if it holds no key.
+    Raises PermissionError if others may read the file, ValueError if it has no key.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -56,10 +56,10 @@ class SealFile:
         return urlsafe_b64encode(self._key.public_key().public_bytes_raw()).decode().rstrip("=")
 
     def open(self, ciphertext: str, address: str) -> str:
-        """The text that was sealed for the inbox at that address. Raises Unreadable."""
+        """Decrypt a text that was sealed for the inbox at this address. Raises Unreadable."""
         try:
             return SUITE.decrypt(b64decode(ciphertext), self._key, _info(address)).decode()
-        except (InvalidTag, ValueError):  # ValueError: no base64, too short, or no text
+        except (InvalidTag, ValueError):  # ValueError: not base64, too short, or not UTF-8
             raise Unreadable("this ciphertext is not for this key and inbox") from None
 
 

@@ -11,7 +11,7 @@ from relay_client.steps import Item, Items
 
 
 class CreatedSession(TypedDict):
-    """A session just opened: only its opener has the token."""
+    """A session that was just opened. Only its opener has the token."""
 
     session_id: str
     destroy_token: str
@@ -39,7 +39,7 @@ class Line(TypedDict):
 
 
 class Lines(TypedDict):
-    """Lines of a session. If `epoch` has changed, some may be lost and their numbers used again: read from 0."""
+    """Lines of a session. If `epoch` has changed, lines may be lost and their numbers reused: read again from 0."""
 
     lines: list[Line]
     next_since_seq: int
@@ -79,7 +79,7 @@ class Sessions(Resource[M_co]):
 
     @Operation
     def read(self, session_id: str, *, since_seq: int = 0, limit: int = 50, wait: float = 0) -> Call[Lines]:
-        """Lines after `since_seq`; if there are none, waits up to `wait` seconds for one."""
+        """Read lines after `since_seq`. If there are none, wait up to `wait` seconds for one."""
         return Call.get("sessions", session_id, "messages", since_seq=since_seq, limit=limit, wait=wait)
 
     @Operation
@@ -89,19 +89,19 @@ class Sessions(Resource[M_co]):
 
     @Operation
     def callbacks(self, session_id: str, destroy_token: str, *, since: int = 0, wait: float = 0) -> Call[DeliveryPage]:
-        """The state of a session's callbacks; waits up to `wait` seconds for a change after `since`."""
+        """Get the delivery state of a session's callbacks. Waits up to `wait` seconds for a change after `since`."""
         return Call.get("sessions", session_id, "callbacks", since=since, wait=wait, token=destroy_token)
 
     @Iteration
     def lines(self, session_id: str, *, since_seq: int = 0) -> Items[Line]:
-        """Every line after `since_seq`, then those to come, until the session ends.
+        """Yield every line after `since_seq`, then new lines as they come, until the session ends.
 
-        Once the Redis of the node was restarted or replaced, which may have lost lines, all of them come again.
+        If the node's Redis was restarted or replaced, lines may have been lost, so all lines come again.
         """
         epoch: str | None = None
         follower = Follower[Lines](self)
         while True:
-            wait = WAIT if epoch else 0  # at first, to tell a session that ends meanwhile from one that never was
+            wait = WAIT if epoch else 0  # first, to tell a session that ends from one that never existed
             call = Sessions.read.call(session_id, since_seq=since_seq, limit=100, wait=wait)
             try:
                 page = yield from follower.read(call, lambda page: page["lines"])

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT, for programs that finish what they have begun."""
+"""SIGTERM and SIGINT for programs that finish the work that they have begun."""
 
 import asyncio
 import signal
@@ -10,7 +10,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """What the two signals stop. A process has one handler for each: whatever runs side by side in it has to share."""
+    """What the two signals stop. A process has only one handler for each, which everything running in it must share."""
 
     def __init__(self) -> None:
         self._stops: list[Callable[[], None]] = []
@@ -18,8 +18,9 @@ class Signals:
 
     @contextmanager
     def stopping(self, stop: Callable[[], None]) -> Generator[None, None, None]:
-        """Within this, both signals call `stop`. After the last of several, they do again what they did before the
-        first. Only for the main thread, whose event loop runs.
+        """Make both signals call `stop` within this context. Only for the main thread, with a running event loop.
+
+        After the last of several contexts, the signals do again what they did before the first.
         """
         if not self._stops:
             self._take_over(asyncio.get_running_loop())
@@ -34,7 +35,7 @@ class Signals:
     def _take_over(self, loop: asyncio.AbstractEventLoop) -> None:
         for signum in SIGNALS:
             with suppress(NotImplementedError):
-                loop.remove_signal_handler(signum)  # so that what is put back is no handler of a loop without one
+                loop.remove_signal_handler(signum)  # so that the loop's own handler is not saved and restored
             self._before[signum] = signal.getsignal(signum) or signal.SIG_DFL
             try:
                 loop.add_signal_handler(signum, self._stop_all)

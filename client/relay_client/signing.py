@@ -1,4 +1,4 @@
-"""Signed requests (RFC 9421, Ed25519), with a key that is kept in a file. Needs the extra `sign`."""
+"""Signs requests (RFC 9421, Ed25519) with a key from a file. Needs the extra `sign`."""
 
 import hashlib
 import secrets
@@ -15,9 +15,9 @@ TAG = "relay-node"
 
 
 class KeyFile:
-    """A signing key in a file, which is created if there is none: `Relay(url, signer=KeyFile("agent.key"))`.
+    """A signing key in a file, which is created if it does not exist: `Relay(url, signer=KeyFile("agent.key"))`.
 
-    Raises PermissionError if others may read it, ValueError if it holds no key.
+    Raises PermissionError if others may read the file, ValueError if it has no key.
     """
 
     def __init__(self, path: "Path | str") -> None:
@@ -35,7 +35,7 @@ class KeyFile:
         return urlsafe_b64encode(hashlib.sha256(members.encode()).digest()).decode().rstrip("=")
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> dict[str, str]:
-        """The headers to add to a request. A signature is accepted once: make another for each try."""
+        """Return the headers to add to a request. A signature is accepted only once, so make a new one for each try."""
         key = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{self.public}"'
         covered = {"@method": method, "@target-uri": url}
         added = {"Signature-Key": key}

@@ -1,5 +1,6 @@
-"""What the client does, as steps without input or output of their own: generators that yield effects and are sent their
-results. So everything is written once, and both `Relay` and `AsyncRelay` can carry it out.
+"""The client's logic as steps that do no I/O: generators that yield effects and are sent the results of these effects.
+
+So all logic is written once, and both `Relay` and `AsyncRelay` can carry it out.
 """
 
 import json
@@ -12,14 +13,14 @@ from relay_client.errors import InvalidAnswer
 T = TypeVar("T")
 
 TRY_SECONDS = 10.0
-"""How long one try waits for an answer, on top of the seconds that the node was asked to wait."""
+"""How long one try waits for an answer, in addition to the seconds that the node was asked to wait."""
 LARGEST_ANSWER = 64 * 1024 * 1024
-"""Bytes of a body, decompressed: more than a node answers with. One without end would take all memory."""
+"""Maximum bytes of a decompressed body: more than any answer of a node. An endless body would take all memory."""
 
 
 @dataclass(slots=True)
 class Send:
-    """Send a request. Its result is an Answer; or NoAnswer is thrown."""
+    """Send a request. The result is an Answer, or NoAnswer is thrown."""
 
     method: str
     url: str
@@ -28,19 +29,19 @@ class Send:
     timeout: float = TRY_SECONDS
     """Seconds without a byte after which the try is given up."""
     is_stream: bool = False
-    """Whether to leave the body of a 2xx to `Read`."""
+    """Whether the body of a 2xx answer is left to `Read`."""
     within: float | None = None
-    """Seconds after which the try is given up even if bytes still come, unless it is a stream."""
+    """Seconds after which the try is given up even if bytes still come. Not for streams."""
 
 
 @dataclass(slots=True)
 class Read:
-    """Read the next piece of the open stream. Its result is empty at the end; or NoAnswer is thrown."""
+    """Read the next piece of the open stream. The result is empty at the end, or NoAnswer is thrown."""
 
 
 @dataclass(slots=True)
 class Sleep:
-    """Go on after that many seconds."""
+    """Continue after this many seconds."""
 
     seconds: float
 
@@ -49,7 +50,7 @@ class Sleep:
 class Do:
     """Do work that would block an event loop (files, digests), or call a function of the caller (`blocks` False).
 
-    Its result is what the work returns. What it raises goes to the caller as it is.
+    The result is what the work returns. An exception of the work goes to the caller unchanged.
     """
 
     work: Callable[[], Any]
@@ -58,41 +59,41 @@ class Do:
 
 @dataclass(slots=True)
 class Item(Generic[T]):
-    """Yield a value to whoever iterates."""
+    """Yield a value to the code that iterates."""
 
     value: T
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came back. Headers are looked up in lower case."""
+    """An answer. Headers are looked up in lower case."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
 
     def json(self, *, may_be_nothing: bool = False) -> Any:
-        """The JSON object of the body. If the answer may be nothing, None for no body or null. Raises InvalidAnswer."""
+        """Return the JSON object of the body; None for no body or null, if `may_be_nothing`. Raises InvalidAnswer."""
         if may_be_nothing and self.content in (b"", b"null"):
             return None
         return parsed(self.content)
 
 
 class Body:
-    """The body of an answer, as far as it has come."""
+    """The part of an answer's body that was received so far."""
 
     def __init__(self) -> None:
         self.content = bytearray()
 
     def add(self, piece: bytes) -> None:
-        """Raises InvalidAnswer if it is larger than any of a node."""
+        """Append a piece. Raises InvalidAnswer if the body gets larger than LARGEST_ANSWER."""
         if len(self.content) + len(piece) > LARGEST_ANSWER:
             raise InvalidAnswer(f"the answer has more than {LARGEST_ANSWER} bytes")
         self.content += piece
 
 
 def parsed(content: bytes) -> Any:
-    """The object of a JSON text: a node sends no other JSON. Raises InvalidAnswer."""
+    """Decode a JSON object; a node sends no other JSON. Raises InvalidAnswer."""
     try:
         value: Any = json.loads(content)
     except (ValueError, RecursionError):
@@ -103,7 +104,7 @@ def parsed(content: bytes) -> Any:
 
 
 class NoAnswer(Exception):
-    """The connection failed. `unsent`: before anything was sent."""
+    """The connection failed. `unsent`: it failed before anything was sent."""
 
     def __init__(self, reason: str, *, unsent: bool) -> None:
         super().__init__(reason)
@@ -114,4 +115,4 @@ Effect = Send | Read | Sleep | Do
 Steps = Generator[Effect, Any, T]
 """Steps that end with a value."""
 Items = Generator[Effect | Item[T], Any, None]
-"""Steps that yield values as they go."""
+"""Steps that yield values."""

@@ -1,4 +1,4 @@
-"""Work contracts: one publisher offers, one worker claims, and delivers a result."""
+"""Work contracts: a publisher offers one, a worker claims it and delivers a result."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from relay_client.steps import Item, Items, Steps
 
 TaskStatus = Literal["offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired"]
 OVER = ("completed", "canceled", "failed", "expired")
-"""Statuses after which nothing happens by itself."""
+"""Statuses that time no longer changes."""
 
 
 class FailureReason(TypedDict):
@@ -60,7 +60,7 @@ class _Task(TypedDict):
 
 
 class Task(_Task, total=False):
-    """A work contract. Fields that do not apply are left out, from `result_payload` on."""
+    """A work contract. These fields are absent if they do not apply."""
 
     result_payload: Any
     skills: list[str]
@@ -79,19 +79,19 @@ class Task(_Task, total=False):
 
 
 class OfferedTask(Task):
-    """A contract just offered: only its publisher has the token."""
+    """A contract that was just offered. Only its publisher has the token."""
 
     publisher_token: str
 
 
 class ClaimedTask(Task):
-    """A contract just claimed: only its worker has the token."""
+    """A contract that was just claimed. Only its worker has the token."""
 
     claim_token: str
 
 
 class CompletedTask(TypedDict):
-    """The node has the result."""
+    """Confirms that the node has the result."""
 
     valid: bool
     id: str
@@ -155,8 +155,9 @@ class Tasks(Resource[M_co]):
         callback_url: str | None = None,
         key: str | None = None,
     ) -> Call[OfferedTask]:
-        """Offer a work contract: `deadline` with a time zone, as text in RFC 3339, `result_schema` a JSON Schema that
-        the result must fit.
+        """Offer a work contract.
+
+        `deadline`: a time with a time zone; as text, in RFC 3339. `result_schema`: a JSON Schema for the result.
         """
         fields = {
             "publisher_id": publisher_id,
@@ -187,7 +188,7 @@ class Tasks(Resource[M_co]):
         skill: str | None = None,
         publisher_id: str | None = None,
     ) -> Call[TaskPage]:
-        """Contracts of one status, newest first. `wait` (seconds), `since`, `skill`, `publisher_id` are for offers."""
+        """List contracts of one status, newest first. `wait`, `since`, `skill`, `publisher_id` are only for offers."""
         query: dict[str, Any] = {"status": status, "limit": limit, "offset": offset or None, "since": since}
         return Call.get("tasks", wait=wait, skill=skill, publisher_id=publisher_id, **query)
 
@@ -199,12 +200,12 @@ class Tasks(Resource[M_co]):
 
     @Operation
     def get(self, task_id: str, *, status: TaskStatus | None = None, wait: float = 0) -> Call[Task]:
-        """A contract; waits up to `wait` seconds for another status than `status`, or else than the present one."""
+        """Get a contract. Waits up to `wait` seconds until its status is not `status` (default: the present one)."""
         return Call.get("tasks", task_id, status=status, wait=wait)
 
     @Operation
     def claim(self, task_id: str, assignee_id: str, *, key: str | None = None) -> Call[ClaimedTask]:
-        """Claim a contract: the first claimer wins."""
+        """Claim a contract. The first claim wins."""
         fields = {"assignee_id": assignee_id}
         return Call.post("tasks", task_id, "claim", repeat="key", key=key, signable=True, pace="claim", fields=fields)
 
@@ -220,7 +221,7 @@ class Tasks(Resource[M_co]):
         wait: float = 0,
         key: str | None = None,
     ) -> Call[ClaimedTask | None]:
-        """Claim any contract that fits, with a `query` the best match; None if none comes within `wait` seconds."""
+        """Claim any contract that fits, or the best match for `query`; None if there is none within `wait` seconds."""
         fields = {
             "assignee_id": assignee_id,
             "skills": skills,
@@ -246,7 +247,7 @@ class Tasks(Resource[M_co]):
         claim_token: str | None = None,
         key: str | None = None,
     ) -> Call[Task]:
-        """Move a contract to its next status, as publisher or assignee; use `complete` to deliver a result."""
+        """Move a contract to its next status, as publisher or assignee. Use `complete` to deliver a result."""
         fields = {
             "actor_id": actor_id,
             "status": status,
@@ -259,12 +260,12 @@ class Tasks(Resource[M_co]):
 
     @Operation
     def extend(self, task_id: str, claim_token: str) -> Call[Task]:
-        """Renew the lease of a claim: its `lease_seconds` start again."""
+        """Renew the lease of a claim, for `lease_seconds` from now."""
         return Call.post("tasks", task_id, "extend", fields={"claim_token": claim_token})
 
     @Operation
     def complete(self, task_id: str, claim_token: str, result_payload: Any = None) -> Call[CompletedTask]:
-        """Deliver the result; idempotent. Raises InvalidRequest if it does not fit `result_schema`."""
+        """Deliver the result. Idempotent. Raises InvalidRequest if the result does not match `result_schema`."""
         fields = {"claim_token": claim_token, "result_payload": result_payload}
         return Call.post("tasks", task_id, "complete", fields=fields)
 
@@ -278,12 +279,12 @@ class Tasks(Resource[M_co]):
 
     @Operation
     def release(self, task_id: str, claim_token: str) -> Call[Task]:
-        """Release a claim: others may have the contract."""
+        """Release a claim, so that others may claim the contract."""
         return Call.post("tasks", task_id, "release", fields={"claim_token": claim_token})
 
     @Operation
     def cancel(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
-        """Cancel a contract, by its token or with the key that signed it."""
+        """Cancel a contract, with its token or the key that signed it."""
         return _as_publisher(task_id, "cancel", publisher_token)
 
     @Operation
@@ -307,14 +308,15 @@ class Tasks(Resource[M_co]):
     def callbacks(
         self, task_id: str, publisher_token: str | None = None, *, since: int = 0, wait: float = 0
     ) -> Call[DeliveryPage]:
-        """The state of a contract's callbacks; waits up to `wait` seconds for a change after `since`."""
+        """Get the delivery state of a contract's callbacks. Waits up to `wait` seconds for a change after `since`."""
         return Call.get("tasks", task_id, "callbacks", since=since, wait=wait, token=publisher_token, signable=True)
 
     @Procedure
     def result(self, task_id: str, *, until: Collection[TaskStatus] = OVER, within: float | None = None) -> Steps[Task]:
-        """The contract once its status is in `until`: by default, once it is over. Raises DeadlineExceeded after
-        `within` seconds; without it, waits for as long as it takes. To review a result, wait for `submitted` as well:
-        `until=("submitted", *OVER)`.
+        """Wait until the status of a contract is in `until`, by default until it is over, and return the contract.
+
+        Raises DeadlineExceeded after `within` seconds. Without `within`, waits for as long as it takes. To review a
+        result, wait for `submitted` as well: `until=("submitted", *OVER)`.
         """
         return follow.until(self, partial(Tasks.get.call, task_id), until, within)
 
@@ -325,14 +327,14 @@ class Tasks(Resource[M_co]):
 
     @Iteration
     def offers(self, *, skill: str | None = None, publisher_id: str | None = None) -> Items[Task]:
-        """The newest offers, then those to come, for ever."""
+        """Yield the newest offers, then new ones as they come, for ever."""
         since: str | None = None
         follower = Follower[TaskPage](self)
         while True:
             wait = WAIT if since else 0
             call = Tasks.list.call(limit=50, wait=wait, since=since, skill=skill, publisher_id=publisher_id)
             page = yield from follower.read(call, lambda page: page["tasks"])
-            # The list is newest first; what was offered `since` then comes in the order of the offers.
+            # The first list is newest first; later offers (`since`) come in the order in which they were made.
             for task in page["tasks"] if since else reversed(page["tasks"]):
                 yield Item(task)
             since = page.get("next_since", since)

@@ -1,4 +1,4 @@
-"""Transports on httpx, synchronous and for asyncio. A faster one for asyncio is in `fast.py`."""
+"""Transports based on httpx, synchronous and for asyncio. A faster one for asyncio is in `fast.py`."""
 
 import asyncio
 import math
@@ -23,7 +23,7 @@ S = TypeVar("S")
 
 
 class Pieces(Protocol):
-    """The body of an answer, as it comes."""
+    """The body of an answer, read piece by piece. The end is an empty piece."""
 
     def read(self) -> bytes: ...
     def close(self) -> None: ...
@@ -38,14 +38,14 @@ class Transport(Protocol):
 
 
 class AsyncPieces(Protocol):
-    """The body of an answer, as it comes."""
+    """`Pieces` for asyncio."""
 
     async def read(self) -> bytes: ...
     async def close(self) -> None: ...
 
 
 class AsyncTransport(Protocol):
-    """Sends requests, awaited. Raises NoAnswer."""
+    """`Transport` for asyncio. Raises NoAnswer."""
 
     async def send(self, request: Send) -> Answer: ...
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]: ...
@@ -53,7 +53,7 @@ class AsyncTransport(Protocol):
 
 
 class HttpxTransport:
-    """httpx; takes the options of `httpx.Client`, such as `proxy` and `verify`."""
+    """A transport on `httpx.Client`. Takes its options, such as `proxy` and `verify`."""
 
     def __init__(self, **options: Any) -> None:
         with _usable():
@@ -67,7 +67,7 @@ class HttpxTransport:
         body = Body()
         with _translated(http), closing(http.send(_asked(http, request, iter), stream=True)) as got:
             for piece in got.iter_bytes():
-                if time.monotonic() > ends:  # httpx has no such limit; it reads headers at one go, even if endless
+                if time.monotonic() > ends:  # httpx has no such limit; it reads even endless headers in one go
                     raise NoAnswer(ENDLESS, unsent=False)
                 body.add(piece)
         return Answer(got.status_code, got.headers, bytes(body.content))
@@ -82,8 +82,9 @@ class HttpxTransport:
         self._of_this_process().close()
 
     def _of_this_process(self) -> httpx.Client:
-        """After a fork, a client with connections of its own: on one that is shared, each process may get the other's
-        answers.
+        """Return the httpx client. After a fork, it is a new one with its own connections.
+
+        On a shared connection, each process could get the answers of the other.
         """
         if self._process != os.getpid() and not self._http.is_closed:
             self._http = httpx.Client(headers=self._http.headers, **self._options)
@@ -92,13 +93,13 @@ class HttpxTransport:
 
 
 class OneLoop:
-    """The event loop that a client for asyncio was first used in. Its connections live there and nowhere else."""
+    """The event loop in which a client for asyncio was first used. Its connections work only in that loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Raise UsageError in any other loop, where a call would fail whenever it found such a connection."""
+        """Raise UsageError in any other loop, where a call would fail if it reused a connection."""
         running = asyncio.get_running_loop()
         self._loop = self._loop or running
         if self._loop is not running:
@@ -106,7 +107,7 @@ class OneLoop:
 
 
 class AsyncHttpxTransport:
-    """The same for asyncio; takes the options of `httpx.AsyncClient`."""
+    """A transport on `httpx.AsyncClient`. Takes its options."""
 
     def __init__(self, **options: Any) -> None:
         self._loop = OneLoop()
@@ -164,13 +165,13 @@ class _AsyncPieces:
 
 
 async def beside_the_loop(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Pieces of a file, read by a thread."""
+    """Read the pieces of a file in a thread."""
     while piece := await asyncio.to_thread(next, pieces, b""):
         yield piece
 
 
 def content_of(request: Send, streamed: Callable[[Iterator[bytes]], S]) -> S | bytes | None:
-    """The body of a request as a library takes it: one that comes in pieces goes through `streamed`."""
+    """Return the body of a request for a library. A body in pieces is converted by `streamed`."""
     return streamed(request.content()) if callable(request.content) else request.content
 
 
@@ -185,10 +186,10 @@ def _asked(
 
 @contextmanager
 def _usable() -> Generator[None, None, None]:
-    """Raises UsageError for options that httpx cannot use, which may be of the environment."""
+    """Raise UsageError for options that httpx cannot use, which may come from the environment."""
     try:
         yield
-    except (httpx.InvalidURL, ValueError, ImportError, OSError) as wrong:  # OSError: of a file of certificates
+    except (httpx.InvalidURL, ValueError, ImportError, OSError) as wrong:  # OSError: from a certificate file
         names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
         raise UsageError(f"no connection with these options (or {names}): {wrong}") from wrong
 
@@ -209,7 +210,7 @@ def _translated(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None,
 
 
 def _headers(options: dict[str, Any]) -> httpx.Headers:
-    """The headers of all requests; those in the options take precedence."""
+    """Return the headers of all requests. Headers in the options take precedence."""
     headers = httpx.Headers({"User-Agent": USER_AGENT})
     headers.update(options.pop("headers", None))
     return headers

@@ -1,4 +1,4 @@
-"""Callbacks of a node: whether one is genuine and what it says (Standard Webhooks, ed25519). Needs the extra `sign`."""
+"""Verifies and receives a node's callbacks (Standard Webhooks, ed25519). Needs the extra `sign`."""
 
 import json
 import time
@@ -11,21 +11,21 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 TOLERANCE = 300  # s between the clocks of the node and of the receiver, as Standard Webhooks advises
-DIGITS = 20  # of a timestamp, far more than any has
+DIGITS = 20  # maximum length of a timestamp, far more than any real one has
 SCHEME = "v1a,"
 LARGEST = 64 * 1024  # bytes of a body; a node sends less than 20 kB
-REMEMBERED = 10_000  # ids, so that a repeated callback is handled once
+REMEMBERED = 10_000  # ids of handled callbacks that are kept, so that a repeated callback is handled once
 
 
 class WebhookInvalid(Exception):
-    """Not from this node, not for this host, or too old: answer 400."""
+    """The callback is not from this node, not for this host, or too old. Answer 400."""
 
 
 def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, host: str) -> dict[str, Any]:
-    """What a genuine callback says, with its `webhook-id` as `id`; raises WebhookInvalid for any other.
+    """Return the content of a genuine callback, with its `webhook-id` as `id`. Raises WebhookInvalid for any other.
 
-    `public_key` is `webhook_public_key` of `relay.node.identity()`. `host` is your own: the node signs for all
-    receivers with one key. Drop repeats by `id`.
+    `public_key` is `webhook_public_key` of `relay.node.identity()`. `host` is your own host, which must be checked
+    because the node signs for all receivers with one key. Drop repeated callbacks by `id`.
     """
     given = {name.lower(): value for name, value in headers.items()}
     ident, sent = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
@@ -41,7 +41,7 @@ def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, hos
     said: Any = json.loads(body)
     try:
         is_for_host: bool = said["data"]["callback_host"] == host
-    except (KeyError, TypeError):  # the node signs A2A push notifications, too, which name their receiver elsewhere
+    except (KeyError, TypeError):  # an A2A push notification, which the node also signs, names its receiver elsewhere
         raise WebhookInvalid("this is no callback") from None
     if not is_for_host:
         raise WebhookInvalid("this callback is for another host")
@@ -53,11 +53,11 @@ Handler = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class WebhookReceiver:
-    """An ASGI application that takes callbacks: `WebhookReceiver(handler, public_key=..., host="agent.example")`.
+    """An ASGI application that receives callbacks: `WebhookReceiver(handler, public_key=..., host="agent.example")`.
 
-    Mount it at the path of your `callback_url`, which has to end in a slash then: Starlette and FastAPI redirect what
-    comes without, and the node follows no redirect. `handler` is awaited with what a genuine callback says, once for
-    each `webhook-id`; if it raises, the node gets a 500, and tries again.
+    Mount it at the path of your `callback_url`, which must end in a slash: Starlette and FastAPI redirect requests
+    without it, and the node follows no redirects. `handler` is awaited with the content of each genuine callback, once
+    for each `webhook-id`. If it raises, the node gets a 500 and retries.
     """
 
     def __init__(self, handler: Handler, *, public_key: str, host: str) -> None:
@@ -94,7 +94,7 @@ class WebhookReceiver:
             return 400
         ident = headers["webhook-id"]
         if ident in self._under_way:
-            return 503  # the handler has not finished: its outcome is not known yet
+            return 503  # the handler is still running, and its outcome is not known yet
         if ident not in self._seen:
             self._under_way.add(ident)
             try:
@@ -110,6 +110,6 @@ class WebhookReceiver:
 def _is_of(key: VerifyKey, signed: bytes, signature: str) -> bool:
     try:
         key.verify(signed, b64decode(signature))
-    except (BadSignatureError, ValueError):  # ValueError: no base64, or not 64 bytes
+    except (BadSignatureError, ValueError):  # ValueError: not base64, or not 64 bytes
         return False
     return True

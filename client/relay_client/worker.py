@@ -1,4 +1,4 @@
-"""A worker in one decorator: it claims contracts, renews their leases, and delivers what the function returns."""
+"""A worker in one decorator: it claims contracts, renews their leases, and delivers the results of a function."""
 
 import asyncio
 import inspect
@@ -29,18 +29,18 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 CLAIM_WAIT = 5.0  # s that a claim waits for a contract
-ANSWER_SECONDS = 2.0  # s that its answer may take beyond that: a node that hangs delays a stop by 9 s in all
+ANSWER_SECONDS = 2.0  # s that the answer may take beyond CLAIM_WAIT: a node that hangs delays a stop by 9 s in all
 CODE = "worker.exception"
-DELIVERY_SECONDS = 600.0  # s for delivering a result where the claim has no lease
-DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and delivering it is idempotent
+DELIVERY_SECONDS = 600.0  # s for delivering a result if the claim has no lease
+DELIVERY_TRIES = 1000  # as many as time allows: the work is done, and delivery is idempotent
 UNFIT = "result.unfit"
 REASON_CHARACTERS = 2000
-"""Length of a failure message that the node takes."""
+"""Maximum length of a failure message that the node accepts."""
 CLAIM_LOST = (NotAllowed, NotFound, Conflict)
 
 
 class TaskFailed(Exception):
-    """Raised by a worker's function to fail its attempt, in words that everybody may read."""
+    """Raised by a worker's function to fail its attempt. Code and message are public."""
 
     def __init__(self, code: str, message: str | None = None, *, retryable: bool = True) -> None:
         super().__init__(message or code)
@@ -50,11 +50,11 @@ class TaskFailed(Exception):
 
 
 class TaskReleased(Exception):
-    """Raised by a worker's function to give up its claim: others may have the contract, and no attempt has failed."""
+    """Raised by a worker's function to give up its claim: others may claim the contract, and no attempt has failed."""
 
 
 class Worker:
-    """What `@worker` makes of a function."""
+    """A worker around a function, as made by `@worker`."""
 
     def __init__(
         self,
@@ -76,19 +76,20 @@ class Worker:
         self._unanswered: str | None = None
 
     def run(self, base_url: str) -> None:
-        """Work until SIGTERM or SIGINT; what is begun by then is finished."""
+        """Work until SIGTERM or SIGINT, and finish the work begun by then."""
         asyncio.run(self._run(base_url))
 
     def stop(self) -> None:
-        """Claim nothing more, and finish what is begun. Any thread may call this."""
+        """Claim nothing more, and finish the work that is begun. Any thread may call this."""
         if self._loop:
             self._loop.call_soon_threadsafe(self._stopping.set)
         else:  # not serving yet: `serve` will return at once
             self._stopping.set()
 
     async def serve(self, relay: AsyncRelay) -> None:
-        """Work until `stop`, over a connection of your own. Raises Refused if the node will not have this worker, and
-        UsageError while it serves already.
+        """Work until `stop`, over your own connection.
+
+        Raises Refused if the node rejects this worker, UsageError if the worker is serving already.
         """
         if self._loop:
             raise UsageError("this worker serves already, one contract at a time; make another one for each at once")
@@ -96,7 +97,7 @@ class Worker:
         try:
             await self._serve(relay)
         finally:
-            self._loop, self._stopping = None, asyncio.Event()  # it may serve again, even in another loop
+            self._loop, self._stopping = None, asyncio.Event()  # the worker may serve again, even in another loop
 
     async def _serve(self, relay: AsyncRelay) -> None:
         lull = Lull()
@@ -105,7 +106,7 @@ class Worker:
             while not self._stopping.is_set():
                 try:
                     pause = await self._turn(relay, submitted, lull)
-                except (*PASSING, asyncio.TimeoutError, Conflict):  # Conflict: an unanswered claim is over by now
+                except (*PASSING, asyncio.TimeoutError, Conflict):  # Conflict: an unanswered claim has ended meanwhile
                     pause = RETURN_PAUSE
                 if pause:
                     await self._rest(pause)
@@ -113,8 +114,9 @@ class Worker:
             await asyncio.shield(self._end(relay, submitted))
 
     async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
-        """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
-        no publisher keeps the worker to itself by rejecting. Returns the seconds to rest.
+        """Resume one contract whose result was rejected, if there is one, then claim another. Returns seconds to rest.
+
+        The worker alternates, so that no publisher keeps it busy by rejecting results.
         """
         if rejected := submitted.next_rejected():
             await self._attend(relay, rejected, submitted)
@@ -131,8 +133,9 @@ class Worker:
         return pause
 
     async def _claim(self, relay: AsyncRelay, wait: float) -> ClaimedTask | None:
-        """Claim the next contract. After a claim without an answer, repeat its key: it may have claimed a contract,
-        which nobody would work on otherwise.
+        """Claim the next contract. If the last claim had no answer, repeat its Idempotency-Key.
+
+        That claim may have got a contract, on which nobody would work otherwise.
         """
         key, self._unanswered = self._unanswered or secrets.token_urlsafe(24), None
         asked = relay.tasks.claim_next(
@@ -156,8 +159,8 @@ class Worker:
             stop.cancel()
 
     async def _give_back(self, relay: AsyncRelay) -> None:
-        """At the end, release what a claim without an answer may have claimed, if that can be done quickly."""
-        self._stopping.set()  # also when cancelled, so that the claim has only ANSWER_SECONDS
+        """At the end, release the contract that a claim without an answer may have got, if that can be done quickly."""
+        self._stopping.set()  # also when cancelled, so that the claim takes at most ANSWER_SECONDS
         if self._unanswered:
             with suppress(RelayError, asyncio.TimeoutError):
                 if task := await self._claim(relay, 0.0):
@@ -165,19 +168,22 @@ class Worker:
         self._unanswered = None
 
     async def _end(self, relay: AsyncRelay, submitted: Submitted) -> None:
-        """Give everything back. It is a task, which may be cancelled when its loop ends; of a bare `gather` asyncio
-        would then log that nobody has asked for its exception.
+        """Release all claims.
+
+        A coroutine, to run as a task, since the event loop may cancel it when the loop ends. For a bare `gather`,
+        asyncio would then log that its exception was never retrieved.
         """
         await asyncio.gather(self._give_back(relay), submitted.end())
 
     async def _rest(self, seconds: float) -> None:
-        """Sleep, or return as soon as the worker is to stop."""
+        """Sleep, but return as soon as the worker must stop."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def until_signalled(self, relay: AsyncRelay) -> None:
-        """`serve` until SIGTERM or SIGINT; what is begun by then is finished. Several workers of a process may do this
-        at a time: a signal stops all of them.
+        """`serve` until SIGTERM or SIGINT, and finish the work begun by then.
+
+        Several workers of a process may do this at the same time: a signal stops all of them.
         """
         with signals.stopping(self.stop):
             await self.serve(relay)
@@ -187,9 +193,7 @@ class Worker:
             await self.until_signalled(relay)
 
     async def _attend(self, relay: AsyncRelay, task: ClaimedTask, submitted: Submitted) -> None:
-        """Work on one contract; if that is cancelled, or ends the worker, release it, so that others may claim it at
-        once.
-        """
+        """Work on one contract. If the work is cancelled or ends the worker, release the contract for others."""
         try:
             completed = await self._work_on(relay, task)
         except BaseException:  # such as SystemExit, which the user's function may raise
@@ -199,7 +203,7 @@ class Worker:
             submitted.follow(task)
 
     async def _work_on(self, relay: AsyncRelay, task: ClaimedTask) -> CompletedTask | None:
-        """Run the function, and deliver what it returns, unless the claim is lost. None if no result was delivered."""
+        """Run the function and deliver its result, unless the claim is lost. None if no result was delivered."""
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
         renewing = asyncio.ensure_future(renew(relay, task))
         try:
@@ -210,7 +214,7 @@ class Worker:
             step = _failed(patient, task, failed)
         except Exception as error:  # the user's function may raise anything
             log.exception("contract %s: the function failed", task["id"])
-            step = _failed(patient, task, TaskFailed(CODE, type(error).__name__))  # its text may hold secrets
+            step = _failed(patient, task, TaskFailed(CODE, type(error).__name__))  # the error's text may have secrets
         else:
             step = _delivered(patient, task, result)
         finally:
@@ -225,12 +229,12 @@ class Worker:
         if inspect.iscoroutinefunction(self.work):
             return await self.work(task)
         result = await asyncio.to_thread(self._called, task)
-        return await result if inspect.isawaitable(result) else result  # of an async function in disguise
+        return await result if inspect.isawaitable(result) else result  # not `async def`, but it returned an awaitable
 
     def _called(self, task: ClaimedTask) -> Any:
         try:
             return self.work(task)
-        except StopIteration as stopped:  # no future takes it: nobody would ever hear of it
+        except StopIteration as stopped:  # a future cannot hold it: the caller would wait for ever
             raise RuntimeError("the function raised StopIteration") from stopped
 
 
@@ -242,14 +246,15 @@ def worker(
     query: str | None = None,
     threshold: float | None = None,
 ) -> "Callable[[Callable[[ClaimedTask], Any]], Worker]":
-    """Make a worker of a function that takes a contract and returns its result; unless it is `async`, it runs in a
-    thread. With a `query` the worker takes contracts that match it with a score of `threshold` or more, best first.
+    """Make a worker from a function that takes a contract and returns its result. It runs in a thread unless `async`.
+
+    With a `query`, the worker takes contracts that match it with a score of `threshold` or more, best first.
     """
     return lambda work: Worker(work, name, skills, publisher_ids, query, threshold)
 
 
 async def _within(seconds: float, task: "asyncio.Task[T]") -> T:
-    """The result of a task. Raises TimeoutError. `asyncio.wait_for` loses a cancellation before Python 3.12."""
+    """Return the result of a task. Raises TimeoutError. `asyncio.wait_for` loses a cancellation before Python 3.12."""
     await asyncio.wait({task}, timeout=seconds)
     if not task.done():
         raise asyncio.TimeoutError
@@ -277,7 +282,7 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> Compl
 
 
 async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> None:
-    """Fail the attempt, in words that the node takes."""
+    """Fail the attempt, with a code and a message that the node accepts."""
     message = failed.message and _text(failed.message)[:REASON_CHARACTERS]
     is_retryable = bool(failed.retryable)
     fail = partial(relay.tasks.fail, task["id"], task["claim_token"], message=message, retryable=is_retryable)
@@ -288,7 +293,8 @@ async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> N
 
 
 def _text(given: object) -> str:
-    """The text of what was given, such as an exception. Lone surrogates, which stand for undecodable bytes, as in file
-    names, are replaced.
+    """Return the text of a value, such as an exception.
+
+    Lone surrogates, which stand for undecodable bytes in file names, are replaced.
     """
     return str(given).encode(errors="replace").decode()

@@ -1,8 +1,7 @@
 -- announce_task(task, events, id, what, status, client) -> nothing
 -- Announces a change of a contract: by an event `task.<what>` with the new status, the attempt, the assignee, the
--- callback and, if it is given, the client; and by a wake-up with the new status for whoever waits for the contract, on
--- the channel named like its key. The contract keeps its last 16 changes, for whoever follows it: `<number of the last
--- one> <what>@<time in ms> ...`.
+-- callback and, if given, the client; and by a wake-up with the new status, on the channel named like the contract's
+-- key. The contract keeps its last 16 changes for its followers, as `<number of the last change> <what>@<ms> ...`.
 -- include announce
 -- include now
 local function announce_task(task, events, id, what, status, client)

@@ -1,5 +1,5 @@
 -- count_artifact(sums, client, site, size, number, reserved) -> nothing
--- Adds to the sums of a client, and of its IPv6 /48 if it is in one: bytes, artifacts, and bytes not uploaded yet.
+-- Adds bytes, number of artifacts and reserved bytes to the sums of a client, and to those of its IPv6 /48 if any.
 local function count_artifact(sums, client, site, size, number, reserved)
   local function add(field, change)
     if change ~= 0 and redis.call('HINCRBY', sums, field, change) <= 0 then redis.call('HDEL', sums, field) end

@@ -1,8 +1,8 @@
 -- end_attempt(task, events, id, at, outcome, reason, retryable) -> status
 -- Ends the present attempt at the time `at` (ms) without a result, records it with its `reason` (JSON; empty = none)
 -- among the last ten, and offers the contract again after a pause, or ends it as failed if no attempt is left. The
--- pause doubles from one attempt to the next up to a day, and is up to a fifth longer or shorter, by the digits of the
--- claim, so that readers find the same time before the step has run (`node/tasks/lapse.py`).
+-- pause doubles with each attempt, up to a day. It is up to a fifth longer or shorter, derived from the digits of the
+-- claim, so that readers compute the same time before the step has run (`node/tasks/lapse.py`).
 -- include reoffer
 -- include finish
 -- include announce_task

@@ -1,7 +1,7 @@
 -- enlist(agent, listed, due, id, at, life, spare) -> ends_at
--- Puts the entry of an agent into the directory, or renews it, from the time `at` (ms) for `life` ms; Redis drops it
--- `spare` ms later, should no worker have done so. It is probed at once. Of one that was not shown, what probes had found
--- is forgotten.
+-- Puts the entry of an agent into the directory, or renews it, from the time `at` (ms) for `life` ms. Redis drops it
+-- `spare` ms later if no worker has removed it. A probe is due at once. If the entry was not shown before, the results
+-- of earlier probes are deleted.
 local function enlist(agent, listed, due, id, at, life, spare)
   local ends_at = at + life
   redis.call('HSETNX', agent, 'listed_at', at)

@@ -1,6 +1,6 @@
 -- hide_post(thread, events, id, seq) -> whether that changed anything
--- Hides a post from everybody but the operator: a thread (`seq` 0), which keeps its status for `show_post`, or one
--- reply, whose number joins the hidden ones of its thread.
+-- Hides a post from everybody but the operator: a thread (`seq` 0), whose status is kept for `show_post`, or one reply,
+-- whose number is added to the hidden ones of its thread.
 -- include announce
 local function hide_post(thread, events, id, seq)
   if seq == '0' then

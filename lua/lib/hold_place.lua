@@ -1,5 +1,5 @@
 -- hold_place(quotas, ends, name) -> nothing
--- Gives a thing a place in all `quotas` (`wait_for_place`) until the time `ends` (ms).
+-- Takes a place called `name` in all `quotas` (`wait_for_place`) until the time `ends` (ms).
 local function hold_place(quotas, ends, name)
   for _, quota in ipairs(quotas) do
     redis.call('ZADD', quota[1], ends, name)

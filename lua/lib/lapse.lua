@@ -1,7 +1,7 @@
 -- lapse(task, events, id, at) -> status, or nil if this is no contract; when it can be claimed again, if that is later
--- The status of a contract at the time `at` (ms). What time alone changes is recorded by the first step that finds it,
--- together with its own write: a lease that has ended voids the claim, a pause that is over opens the offer, a review
--- that nobody made accepts the result, and after its deadline a contract is over.
+-- Brings a contract up to date at the time `at` (ms). A change that time alone causes is recorded by the first step
+-- that finds it, together with that step's own write: the end of a lease voids the claim, the end of a pause opens the
+-- offer, the end of the time for a review accepts the result, and the deadline ends the contract.
 -- include reoffer
 -- include end_attempt
 -- include finish

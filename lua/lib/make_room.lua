@@ -1,7 +1,8 @@
 -- make_room(messages, ends, at, size, sender, most, most_bytes, most_each) -> nil (there is room) | expires
--- Drops the messages of an inbox that have expired at the time `at` (ms), and looks whether it may hold one of `size`
--- bytes more. If not: when the first message expires whose place that could be, one of the sender's own if the sender
--- has as many as one may have. What it looks at is bounded: by `most`, since every message that is held came by here.
+-- Drops the messages of an inbox that have expired at the time `at` (ms), and checks whether the inbox may hold another
+-- message of `size` bytes. If not, returns when the next message expires that could make room: one of the sender's own
+-- if the sender has `most_each` messages. The work is bounded by `most`, because every held message has passed this
+-- check.
 local function make_room(messages, ends, at, size, sender, most, most_bytes, most_each)
   local expired = redis.call('ZRANGEBYSCORE', ends, '-inf', at)
   for _, place in ipairs(expired) do

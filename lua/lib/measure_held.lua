@@ -1,7 +1,7 @@
 -- measure_held(ends, at) -> waiting, bytes, first, new
--- How many unsettled messages of an inbox have not expired at the time `at` (ms), their bytes, the number of the oldest
--- (nil = none), and, by number, which of them are unread. Callers are neither limited nor charged for this, so it
--- parses no more of a place than it must.
+-- Measures the unsettled messages of an inbox that have not expired at the time `at` (ms): how many there are, their
+-- bytes, the number of the oldest (nil = none), and the set of numbers of the unread ones. Callers are neither limited
+-- nor charged for this, so it parses no more of a place than necessary.
 local function measure_held(ends, at)
   local bytes, first, new = 0, nil, {}
   local places = redis.call('ZRANGEBYSCORE', ends, '(' .. at, '+inf')

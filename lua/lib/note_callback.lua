@@ -1,8 +1,9 @@
 -- note_callback(record, id, status, attempts, due_at, reason, about) -> nothing
--- Notes in the record of an entity how far one of its callbacks is, and wakes who waits for that. A field of the record
--- is `<status> <attempts> <next attempt, ms> <when it happened, ms> <type> <host> <reason>`, by webhook-id; the field
--- `changes` counts. `about` is the part that no attempt changes (time, type, host); without it, only a callback that is
--- noted already is updated. The record holds the last 20 and ends a day after all of them.
+-- Notes the delivery state of a callback in the record of its entity, and wakes those who wait for a change. A field of
+-- the record is `<status> <attempts> <next attempt, ms> <when it happened, ms> <type> <host> <reason>`, by webhook-id.
+-- The field `changes` counts the changes. `about` is the part that attempts do not change (time, type, host); without
+-- it, only a callback that is already in the record is updated. The record has the last 20 callbacks, and expires a day
+-- after the last of their next attempts.
 -- include now
 local function note_callback(record, id, status, attempts, due_at, reason, about)
   about = about or string.match(redis.call('HGET', record, id) or '', '^%S+ %S+ %S+ (%S+ %S+ %S+) ')

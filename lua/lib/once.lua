@@ -1,6 +1,6 @@
 -- once(idem, digest) -> nil (new) | 'replayed', id | 'conflict' (the same key with another body)
--- What a request with that Idempotency-Key created before. The record has the digest of the body, and the id.
--- An empty digest means that the request has no key.
+-- Finds what an earlier request with the same Idempotency-Key created. The record has the digest of the body, and the
+-- id. An empty digest means that the request has no key.
 local function once(idem, digest)
   if digest == '' then return nil end
   local record = redis.call('GET', idem)

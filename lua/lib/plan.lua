@@ -1,8 +1,8 @@
 -- plan(task, leases, id) -> nothing
--- Schedules when a contract changes by itself next, as its record says: at the earliest of its times, or never. A step
--- does so once, after its own change: in a slot that moves to another server of a cluster, no step can touch a key
--- again that it has emptied. What `lapse` records needs no schedule: the sweep finds that moment still scheduled, and
--- schedules the next one.
+-- Schedules the next change of a contract that time alone causes: at the earliest of the times in its record, or never.
+-- A step calls this once, after its own change: in a slot that moves to another server of a cluster, no step can touch
+-- a key again that it has emptied. After `lapse` alone it is not needed: the sweep finds the old time still scheduled,
+-- and schedules the next one.
 local function plan(task, leases, id)
   local status, ends, opens, review, deadline = unpack(redis.call('HMGET', task,
     'status', 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline'))

@@ -1,11 +1,12 @@
 -- prolong(inbox, last_seq, life, kept, step, at, lasts) -> ends_at, client, place, until
--- Lets an inbox live until `life` ms after `at`, when its owner was there, but no longer than its place in its client's
--- quota, if it has one. That place is in another partition, so only the caller can prolong it. If it ends first, the
--- result says which place it is, and to which time (`until`) the caller is to prolong it, and then run the step again:
--- `step` ms longer than the inbox may live, so that this is seldom needed. Else `place` is empty, and nothing is to do.
--- `lasts` (ms): until when the caller has just prolonged the place; 0 = it has not.
--- The counter of the inbox's messages stays `kept` ms longer, so that an inbox opened anew at the same address goes on
--- counting.
+-- Prolongs an inbox until `life` ms after `at`, when its owner was there, but not beyond the end of its place in its
+-- client's quota, if it has one. The place is in another partition, so only the caller can prolong it. If the place
+-- ends too early, the result names the place and the time `until` which the caller must prolong it before running the
+-- step again. That time is `step` ms later than the inbox may live, so that this is rarely needed. Otherwise `place` is
+-- empty, and nothing is to be done.
+-- `lasts` (ms): the end of the place if the caller has just prolonged it; 0 = it has not.
+-- The counter of the inbox's messages outlives the inbox by `kept` ms, so that an inbox opened again at the same
+-- address continues the numbers.
 local function prolong(inbox, last_seq, life, kept, step, at, lasts)
   local client, place, known = unpack(redis.call('HMGET', inbox, 'client', 'held', 'held_until'))
   local wanted = at + life

@@ -1,14 +1,14 @@
 -- share(all, own, waiting, id, count, seconds, most, longest, at, opens) -> milliseconds to wait, since
--- Takes a place in a sliding log of `count` places in `seconds` that many parties share, or says how long to wait. A
--- wait of 0 means that the place is taken; `since` is then when the caller had begun to wait (ms; 0 = it had not).
--- Before the time `opens` (ms) there is no place. A count of 0 means no limit.
--- `most` is how many places one party may have. If it is 0, a party may have twice as many as are still free: one alone
--- gets about two thirds, each of two gets two fifths, and some are always left for the next.
--- Who has to wait is put into `waiting`, the sorted set of its own party, and is to ask again when half of those before
--- it will have been served at the present rate. So each asks only a few times, however many wait, and soon learns when
--- others leave more places. That roughly keeps their order; a newcomer gets a place only if there is room for all who
--- wait. Who would have to wait for longer than `longest` ms is not put there, and that wait is returned. Who does not
--- ask again is removed after that time.
+-- Takes a place in a sliding log of `count` places per `seconds` that many parties share, or returns how long to wait.
+-- A wait of 0 means that a place was taken; `since` is then when the caller began to wait (ms; 0 = it did not wait).
+-- Before the time `opens` (ms) there are no places. A `count` of 0 means no limit.
+-- `most` is the maximum number of places of one party. If `most` is 0, a party may have twice as many places as are
+-- free: a single party gets about two thirds, each of two parties gets two fifths, and some places are always left.
+-- A caller that must wait is put into `waiting`, the sorted set of its party. It should ask again when half of those
+-- before it will have been served at the present rate. So each caller asks only a few times, however many wait, and
+-- soon learns when others leave more places. This roughly keeps the order. A new caller gets a place only if there is
+-- room for all who wait. A caller that would have to wait for more than `longest` ms is not put into `waiting`, and
+-- that wait is returned. A caller that does not ask again is removed after `longest` ms.
 -- include drop_ended
 local function share(all, own, waiting, id, count, seconds, most, longest, at, opens)
   count, most, longest = tonumber(count), tonumber(most), tonumber(longest)
@@ -18,7 +18,7 @@ local function share(all, own, waiting, id, count, seconds, most, longest, at, o
   local used = {}
   for index, log in ipairs({all, own}) do
     local ended
-    repeat -- a hundred at a time: thousands may be over at once, and one after the other takes milliseconds
+    repeat -- a hundred at a time: thousands may end at once, and removing them one by one takes milliseconds
       local oldest = redis.call('LRANGE', log, -100, -1)
       ended = 0
       while ended < #oldest and math.abs(at - oldest[#oldest - ended]) >= window do -- also after the clock was set back
@@ -30,7 +30,7 @@ local function share(all, own, waiting, id, count, seconds, most, longest, at, o
   end
   local free, mine = count - used[1], used[2]
 
-  local room, earliest = 0, opens -- room: how many it could have one after the other
+  local room, earliest = 0, opens -- room: places that the caller's party could take now
   if opens <= at then
     room = math.min(free, most > 0 and most - mine or math.floor((2 * free - mine) / 3) + 1)
     local full = (most == 0 or free < 1) and all or own
@@ -38,7 +38,7 @@ local function share(all, own, waiting, id, count, seconds, most, longest, at, o
   end
 
   drop_ended(waiting, at - longest)
-  redis.call('ZREMRANGEBYSCORE', waiting, '(' .. at, '+inf') -- they wait since before the clock was set back
+  redis.call('ZREMRANGEBYSCORE', waiting, '(' .. at, '+inf') -- they began to wait before the clock was set back
   local since = redis.call('ZSCORE', waiting, id)
   if room > 0 and (since or room > redis.call('ZCARD', waiting)) then
     for _, log in ipairs({all, own}) do

@@ -1,5 +1,5 @@
 -- show_post(thread, events, id, seq) -> nothing
--- Undoes `hide_post`: a thread has its former status again, a reply is no longer among the hidden ones.
+-- Undoes `hide_post`: a thread gets its former status, and a reply is removed from the hidden ones.
 -- include announce
 local function show_post(thread, events, id, seq)
   if seq == '0' then

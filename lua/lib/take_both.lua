@@ -1,6 +1,6 @@
 -- take_both(key, site, count, site_count, seconds, now) -> allowed (0|1), remaining, reset_ms
--- One place in the limit of a client and one in that of its site, or none. `site` is the same key as `key` if the client
--- is its own site.
+-- Takes one place in the limit of a client and one in the limit of its site, or neither. `site` is the same key as
+-- `key` if the client is its own site.
 -- include take
 -- include unlogged
 local function take_both(key, site, count, site_count, seconds, now)

@@ -1,6 +1,6 @@
 -- unlist(agent, listed, due, events, id) -> nothing
--- Takes the entry of an agent out of the directory: its content is deleted, and its place is free. Whoever waits for
--- its check is woken.
+-- Removes the entry of an agent from the directory: its content is deleted, and its place is freed. Those who wait for
+-- its check are woken.
 -- include announce_removal
 local function unlist(agent, listed, due, events, id)
   local shown = redis.call('HGET', agent, 'shown')

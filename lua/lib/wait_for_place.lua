@@ -1,7 +1,7 @@
 -- wait_for_place(quotas, life, at) -> milliseconds until a full one of the `quotas` has a place | nil: none is full
--- Each quota is {set, most}: the names of things by when their places end, and how many there may be (0 = any number).
--- A place in a full quota that would last for more than twice `life`, or two days, was taken before the clock was set
--- back, and ends as if it had been taken now.
+-- Each quota is {set, most}: the names of things by the times at which their places end, and the maximum number of
+-- places (0 = any number). A place in a full quota that would last for more than twice `life` and for more than two
+-- days was taken before the clock was set back, and ends as if it had been taken now.
 -- include drop_ended
 local function wait_for_place(quotas, life, at)
   for _, quota in ipairs(quotas) do
@@ -9,10 +9,10 @@ local function wait_for_place(quotas, life, at)
     drop_ended(set, at)
     most = tonumber(most)
     local over = most > 0 and redis.call('ZCOUNT', set, '(' .. at, '+inf') - most or -1
-    if over >= 0 then -- there may be more than `most`, which was larger before: so many must end, too
+    if over >= 0 then -- there may be more than `most`, if it was larger before: the surplus must end, too
       local last = redis.call('ZRANGE', set, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', over, 1, 'WITHSCORES')
       local ends = tonumber(last[2])
-      local longest = math.max(tonumber(life), 86400000) -- sessions last as long as each was opened for, a day at most
+      local longest = math.max(tonumber(life), 86400000) -- each session has its own life, of a day at most
       local latest = at + 2 * longest
       if ends > latest then
         ends = at + longest

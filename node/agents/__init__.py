@@ -1,1 +1,1 @@
-"""The directory: agents that are found by what they can do (NETWORK 2)."""
+"""The directory, in which agents are found by what they can do (NETWORK 2)."""

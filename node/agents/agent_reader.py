@@ -1,4 +1,4 @@
-"""Agents as the search reads them (`CorpusSource`): one post of an agent's own text, one of each skill."""
+"""Reads agents for the search (`CorpusSource`): the agent's own text is one post, and so is each skill."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -11,20 +11,21 @@ from node.store.lists import UNREACHABLE, ListedEntities
 
 
 class AgentReader(ListedEntities):
-    """Reads cards by the numbers that the search gives their parts: 0 is the agent's own text, skills count from 1."""
+    """Reads cards by post number: 0 is the agent's own text, and its skills are numbered from 1."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, keys.AGENTS)
 
     async def statuses(self, agent_ids: Sequence[str]) -> list[str]:
-        """`open`; empty for an entry that is not listed, or hidden. Raises StoreUnavailable."""
+        """Return `open` for each agent that is shown, and an empty status for any other. Raises StoreUnavailable."""
         found = await self._store.run_all([("HEXISTS", keys.agent(each), "shown") for each in agent_ids])
         return ["open" if each else "" for each in found]
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
-        """Status, name and text of each part; empty where there is none.
+        """Return status, name and text of each post; empty for one that does not exist.
 
-        The status is `unreachable` where the server of an entry cannot be read and others can. Raises StoreUnavailable.
+        The status is `unreachable` if the server of the entry cannot be reached but others can. Raises
+        StoreUnavailable.
         """
         agent_ids = list({agent_id for agent_id, _ in refs})
         found = await self._store.run_reachable(map(_reading, agent_ids))
@@ -35,13 +36,13 @@ class AgentReader(ListedEntities):
         return [_post(cards[agent_id], seq) for agent_id, seq in refs]
 
     async def newest_replies(self, agent_id: str, most: int) -> list[tuple[int, str]]:
-        """Numbers and texts of the skills. Raises StoreUnavailable."""
+        """Return numbers and texts of the last `most` skills. Raises StoreUnavailable."""
         card = _card(await self._store.command(*_reading(agent_id)))
         return [(number, text_of(skill)) for number, skill in enumerate(card.skills if card else [], 1)][-most:]
 
 
 def text_of(skill: AgentSkill) -> str:
-    """What a skill is found by."""
+    """Return the text by which a skill is found."""
     return "\n".join([skill.name, skill.description, *([", ".join(skill.tags)] if skill.tags else []), *skill.examples])
 
 
@@ -50,7 +51,7 @@ def _reading(agent_id: str) -> tuple[str, str, str, str]:
 
 
 def _card(reply: RedisReply) -> ListedCard | None:
-    """The card of an entry that is listed and not hidden."""
+    """Return the card of an entry; None if the entry is not listed or is hidden."""
     card, is_shown = cast("list[bytes | None]", reply)
     return msgspec.json.decode(card, type=ListedCard) if card and is_shown else None
 

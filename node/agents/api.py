@@ -125,10 +125,10 @@ class AgentsApi:
     async def _submit(self, request: Request, permit: Permit, url: str) -> tuple[SubmittedAgent, bool]:
         target = self._agents.target(url)
         idempotency = idempotency_key(request, "agents", await request.body(), home=ids.partition_of(target.host))
-        # Whatever there will be on the card.
+        # The card is not known yet, so the largest one is charged.
         await permit.charge("agent", CARD_LENGTH + VECTOR_CHARACTERS * MAX_SKILLS, idempotency)
         return await self._agents.submit(permit.client, target, idempotency)
 
     async def _proof(self, request: Request) -> InboxProof:
-        """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
+        """Return the credentials of the request. Raises RefusedWithHeaders `signature.invalid`."""
         return InboxProof(*await self._signatures.credentials(request))

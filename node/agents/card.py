@@ -1,8 +1,8 @@
-"""What the directory takes from an agent card: judged and readable texts, and where the agent is called.
+"""What the directory takes from an agent card: judged and readable texts, and the endpoint of the agent.
 
-A card is believed as far as it is proven. Fetching it from a host proves what that host says, and nothing about other
-hosts: only endpoints on the same host are taken. Its signatures are not looked at, so no `jku` is ever followed, by
-which a card would name its own judge (A2A v1.0 §8.4).
+A card is believed only as far as it is proven. Fetching it from a host proves what that host says, and nothing about
+other hosts, so only endpoints on the same host are accepted. Signatures on a card are ignored, and no `jku` is ever
+followed, because a card would choose its own verification key by it (A2A v1.0 §8.4).
 """
 
 from typing import Annotated
@@ -20,20 +20,20 @@ from node.text.readable import readable
 WELL_KNOWN = "/.well-known/agent-card.json"
 
 PATH_CHARACTERS = "!$&'()*+,;=:@"
-"""What a segment of a path may have besides letters, digits and `-._~`, without an escape (RFC 3986 §3.3)."""
+"""Characters besides letters, digits and `-._~` that need no escape in a path segment (RFC 3986 §3.3)."""
 
 MAX_INTERFACES = 20
-"""Interfaces of a card that are looked at; further ones are passed over."""
+"""Maximum number of a card's interfaces that are examined; further ones are ignored."""
 
 BINDING_LENGTH = 50
 
 A2A_HTTP, A2A_RPC, MCP = "HTTP+JSON", "JSONRPC", "MCP"
 PROBED = (A2A_RPC, A2A_HTTP, MCP)
-"""Bindings that the node can probe. A2A lets a card name any other (v1.0 §5.8)."""
+"""Bindings that the node can probe. A2A lets a card name others (v1.0 §5.8)."""
 
 
 class CardInterface(msgspec.Struct, rename="camel"):
-    """Where an agent is called, and by which protocol (A2A v1.0 §4.4.6); `transport` is what v0.3 calls that."""
+    """Where an agent is called, and by which protocol (A2A v1.0 §4.4.6). In v0.3, the binding is in `transport`."""
 
     url: str = ""
     protocol_binding: str = ""
@@ -42,7 +42,7 @@ class CardInterface(msgspec.Struct, rename="camel"):
 
 
 class FetchedCard(ListedCard, rename="camel"):
-    """An agent card of A2A v1.0 or v0.3, as far as it is used."""
+    """The members of an agent card of A2A v1.0 or v0.3 that the node uses."""
 
     supported_interfaces: list[CardInterface] = msgspec.field(default_factory=list[CardInterface])
     url: str = ""
@@ -52,7 +52,7 @@ class FetchedCard(ListedCard, rename="camel"):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where an agent is called."""
+    """Where an agent is called, by which binding and protocol version."""
 
     url: str
     binding: Annotated[str, Meta(max_length=BINDING_LENGTH)]
@@ -60,7 +60,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def card_targets(target: Target) -> list[Target]:
-    """Where the card of a posted URL may be, in order: at the URL, or at the well-known place below it."""
+    """Return where the card of a posted URL may be, in this order: at the URL, or at the well-known path below it."""
     path = target.resource
     if path.endswith(".json"):
         return [target]
@@ -69,9 +69,10 @@ def card_targets(target: Target) -> list[Target]:
 
 
 def has_one_spelling(path: str) -> bool:
-    """Whether a path is spelled as servers understand it.
+    """Whether a path is in its normal form.
 
-    Most serve it under other spellings as well (RFC 3986 §6.2.2), each of which would be one more entry of its card.
+    Most servers accept other spellings of the path as well (RFC 3986 §6.2.2), each of which would become another entry
+    with the same card.
     """
     segments = path.split("/")[1:]
     is_resolved = all(segments[:-1]) and not {".", ".."} & set(segments)
@@ -79,12 +80,12 @@ def has_one_spelling(path: str) -> bool:
 
 
 def endpoint_of(card: FetchedCard, card_target: Target, policy: TargetPolicy) -> Endpoint:
-    """The first endpoint on the card's own host, one that can be probed if there is any. Raises Invalid."""
+    """Return the first endpoint on the card's own host that can be probed, or else the first one. Raises Invalid."""
     own = [each for each in _endpoints(card) if _host(each.url, policy) == card_target.host]
     if not own:
         raise Invalid.field("body", "card", msg=f"names no endpoint on {card_target.host}, where it was fetched")
     chosen = next((each for each in own if each.binding in PROBED), own[0])
-    # The first is shown beside the agent's name, and the second sent to it in a header.
+    # The binding is shown beside the agent's name, and the version is sent to the agent in a header.
     for word in (chosen.binding, chosen.version):
         if not (word.isascii() and word.isprintable()):
             raise Invalid.field("body", "card", msg="binding and version of an endpoint must be visible ASCII")
@@ -92,12 +93,12 @@ def endpoint_of(card: FetchedCard, card_target: Target, policy: TargetPolicy) ->
 
 
 def readable_card(card: ListedCard) -> ListedCard:
-    """A card as it is kept and shown. Raises Invalid, Refused `language.not_english`."""
+    """Return a card in the form that is kept and shown. Raises Invalid, Refused `language.not_english`."""
     kept = ListedCard(card.name, readable(card.description), [_readable_skill(skill) for skill in card.skills])
     texts = [kept.name, kept.description]
     for skill in kept.skills:
         texts += [skill.name, skill.description, *skill.tags, *skill.examples]
-    if sum(map(len, texts)) > CARD_LENGTH:  # before they are judged, which takes by far the longest
+    if sum(map(len, texts)) > CARD_LENGTH:  # checked before the language, which takes by far the longest
         raise Invalid.field("body", "card", msg=f"must have at most {CARD_LENGTH} characters of text")
     require_name("card", kept.name)
     require_text("card", f"{kept.name}{kept.description}" if kept.name.strip() and kept.description.strip() else "")
@@ -113,7 +114,7 @@ def _readable_skill(skill: AgentSkill) -> AgentSkill:
 
 
 def _require_skill(skill: AgentSkill, field: str) -> None:
-    """Judge a skill. A card has up to 20 with examples, so `field` says which text is not English.
+    """Check a skill. A card has up to 20 skills with examples, so `field` tells the client which text is refused.
 
     Raises Invalid, Refused `language.not_english`.
     """
@@ -133,7 +134,7 @@ def _endpoints(card: FetchedCard) -> list[Endpoint]:
     ]
     found: list[Endpoint] = []
     for each in named[:MAX_INTERFACES]:
-        # As long as they may be, without spaces around them, which no header may have.
+        # Cut to the allowed length, and without surrounding spaces, which are not allowed in a header.
         binding, version = (
             word[:BINDING_LENGTH].strip()
             for word in (each.protocol_binding or each.transport, each.protocol_version or card.protocol_version)
@@ -144,7 +145,7 @@ def _endpoints(card: FetchedCard) -> list[Endpoint]:
 
 
 def _host(url: str, policy: TargetPolicy) -> str | None:
-    """The host of a URL that may be called; None for any other."""
+    """Return the host of a URL; None if the URL must not be called."""
     try:
         return parse(url, policy).host
     except TargetRefused:

@@ -1,7 +1,7 @@
-"""The worker's part in the directory: it fetches the cards of URLs that were posted, and probes what is listed.
+"""The worker's part in the directory: it fetches the cards of posted URLs, and probes listed agents.
 
-When an entry is due is kept in Redis, in the partition of the entry. One of the workers takes it, and another if that
-one dies meanwhile (`AgentStore.take`). The lists follow from the events of the steps.
+The schedule of checks is in Redis, in the partition of each entry. One worker takes an entry that is due, and another
+worker takes it if that one dies (`AgentStore.take`). The lists are updated from the events of the steps.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ from node.store.partition_schedule import PartitionSchedule, run_due
 log = structlog.get_logger()
 
 POLL_SECONDS = 5.0
-"""Pause between two reads of a partition for what other processes have put there."""
+"""Pause between two reads of a partition's schedule for entries that other processes have added."""
 
 MAX_UNDER_WAY = 500
-"""Entries that this process checks at a time. Most of them wait for their turn (`node.callbacks.concurrency`)."""
+"""Maximum entries that this process checks at a time. Most wait for their turn (`node.callbacks.concurrency`)."""
 
 INBOX_PAUSE_MS = 3600_000
-"""Pause between two looks at when the owner of an inbox was last there. They cost no request, so it is shorter than
-that between probes."""
+"""Pause between two checks of when the owner of an inbox was last seen. Such a check sends no request, so the pause is
+shorter than between probes."""
 
 JITTER = 0.1
-"""Share by which a pause is lengthened or shortened, so that agents listed together are not probed together."""
+"""Largest share by which a pause is made longer or shorter, so that agents listed together are not probed together."""
 
 
 class AgentChecks:
-    """Checks what is due."""
+    """Checks entries that are due."""
 
     def __init__(
         self, store: Store, entries: AgentStore, lists: AgentLists, calls: FairCaller, public_url: str
@@ -58,16 +58,16 @@ class AgentChecks:
         self._schedule = PartitionSchedule(POLL_SECONDS)
         self._stalls = StallDetector()
         self.outcomes: defaultdict[str, int] = defaultdict(int)
-        """Checks by how they ended, for the metrics."""
+        """Number of checks by outcome, for the metrics."""
 
     def hear(self, events: Sequence[Event]) -> None:
-        """Look at once where an event says that something is due."""
+        """Read the schedule of a partition at once if an event says that something is due there."""
         for event in events:
             if event.kind in ("check.asked", "agent.listed"):
                 self._schedule.due_in(event.partition)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Check until `stop` is set. Checks under way then have `partition_schedule.STOP_SECONDS` to end."""
+        """Check entries until `stop` is set. Checks under way then get `partition_schedule.STOP_SECONDS` to end."""
         with suppress(StoreUnavailable):
             await self._note_check(only_first=True)
         async with asyncio.TaskGroup() as tasks:
@@ -75,7 +75,7 @@ class AgentChecks:
             await run_due(self._schedule, self._take, self._check, most=MAX_UNDER_WAY, stop=stop)
 
     async def _take(self, partitions: Sequence[int]) -> list[str]:
-        """The ids of entries that are due. Raises StoreUnavailable."""
+        """Take entries that are due, and return their ids. Raises StoreUnavailable."""
         taken = await self._entries.take(partitions)
         for partition, found in taken.items():
             if found.next_seconds is not None:
@@ -83,7 +83,7 @@ class AgentChecks:
         return [name for found in taken.values() for name in found.names]
 
     async def _check(self, agent_id: str) -> None:
-        """Check an entry. A failure does not touch the others, and the entry becomes due again by itself."""
+        """Check an entry. A failure affects no other entry, and the entry becomes due again by itself."""
         try:
             [agent] = await self._entries.read([agent_id])
             if agent is None:
@@ -104,12 +104,12 @@ class AgentChecks:
             return "later"  # it becomes due again by itself
         found = msgspec.structs.replace(found, fields={**agent.of_posting, **found.fields})
         outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
-        await self._lists.project([agent.id])  # its event does so, too, but a moment after a waiting client looks
+        await self._lists.project([agent.id])  # the event does so, too, but after a waiting client looks
         return outcome
 
     async def _probe(self, agent: StoredAgent) -> str:
         if agent.proof == "inbox" and not agent.has_inbox:
-            with suppress(Refused):  # its inbox was opened again by its key, or the entry was removed
+            with suppress(Refused):  # the inbox was opened again by its key, or the entry was removed
                 await self._entries.remove(agent.id, agent.address, INBOX_CLOSED, "")
             return "gone"
         began = time.monotonic()
@@ -120,7 +120,7 @@ class AgentChecks:
         return probe.found or "later"
 
     async def _note_check(self, *, only_first: bool = False) -> None:
-        """Note that a check has just ended; the operator is told when none does for an hour (`overdue`)."""
+        """Record that a check has just ended. The operator is alerted if none ends for an hour (`overdue`)."""
         now = await self._lists.now()
         await self._store.command("SET", keys.LAST_CHECK, now, *(["NX"] if only_first else []))
 

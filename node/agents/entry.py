@@ -13,25 +13,25 @@ from node.store.decoding import number
 from node.store.limits import DAY_MS
 
 PRESENT_MS = 7 * DAY_MS
-"""An agent whose inbox was not read for longer is `unreachable`."""
+"""An agent is `unreachable` if its inbox was not read for longer than this."""
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that is to be listed by the card that its owner has posted."""
+    """An agent to be listed with the card that its owner posted."""
 
     id: str
     address: str
     proof: AgentProof
     proven_by: str
-    """What the script compares with the inbox of the address (`lua/agent_list.lua`)."""
+    """Proof that the script compares with the inbox of the address (`lua/agent_list.lua`)."""
     replay_id: str
-    """The same for every use of the signature that the request has; empty if it has none."""
+    """Identifies the signature of the request, the same each time it is used; empty if the request is not signed."""
     client: str
     card: ListedCard
 
     @property
     def fields(self) -> dict[str, str]:
-        """What is kept of it."""
+        """The fields of the entry in Redis."""
         return {
             "card": msgspec.json.encode(self.card).decode(),
             "proof": self.proof,
@@ -41,17 +41,17 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """An entry as read, and what its inbox says of it. Equal rows are shown alike."""
+    """An entry as read from Redis, and what its inbox tells about it. Equal rows are shown alike."""
 
     fields: Mapping[bytes, bytes]
     has_inbox: bool
-    """Whether it has an inbox that is open."""
+    """Whether the agent has an open inbox."""
     liveness: Liveness
-    """As it was when the entry was read."""
+    """The liveness when the entry was read."""
 
     @classmethod
     def of(cls, fields: Mapping[bytes, bytes], seen: bytes | None) -> "AgentRow":
-        """From its fields, and from when the owner of its inbox was last there (ms); None if it has no open inbox."""
+        """Build a row. `seen` is when the owner of the agent's inbox was last seen (ms); None without an open inbox."""
         proof = fields.get(b"proof", b"").decode()
         if proof == "domain":
             return cls(fields, False, cast("Liveness", fields.get(b"liveness", b"unknown").decode()))
@@ -59,7 +59,7 @@ class AgentRow(msgspec.Struct, frozen=True):
 
     @property
     def is_shown(self) -> bool:
-        """Whether it is in the list and found: listed, and not unreachable for long."""
+        """Whether lists and searches show the entry: it is listed, and not unreachable for long."""
         return b"shown" in self.fields
 
 
@@ -69,36 +69,36 @@ class StoredAgent(msgspec.Struct, frozen=True):
     id: str
     status: EntryStatus
     reason: str
-    """Why it is not listed, or why its last check changed nothing; empty if all is well."""
+    """Why the agent is not listed, or why its last check changed nothing; empty if neither is so."""
     proof: AgentProof
     address: str
-    """What proves it: the address of an inbox, or a host."""
+    """The address of a key or inbox, or the host, that proves the entry."""
     publisher: str
-    """Who has listed it (`node.callbacks.owners`)."""
+    """Who listed the agent (`node.callbacks.owners`)."""
     posted_url: str
-    """Empty for an entry that was posted as a card."""
+    """Empty if the agent was posted as a card."""
     posted_at: int
     card: ListedCard | None
-    """None for one that is not listed."""
+    """None if the agent is not listed."""
     card_url: str
-    """Where the card was fetched; empty for one that was posted."""
+    """Where the card was fetched; empty if the card was posted."""
     url: str
-    """Where the agent is called by `binding`, as its card says."""
+    """Where the agent is called by `binding`, according to its card."""
     binding: str
     version: str
-    """Of the protocol at `url`, as far as the card says it."""
+    """Version of the protocol at `url`; empty if the card does not say."""
     listed_at: int
     ends_at: int
     liveness: Liveness
     checked_at: int | None
     is_shown: bool
-    """Whether it is in the list and found: listed, and not unreachable for long."""
+    """Whether lists and searches show the entry: it is listed, and not unreachable for long."""
     has_inbox: bool
-    """Whether it has an inbox that is open."""
+    """Whether the agent has an open inbox."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is called at its host, not through an inbox."""
+        """Whether the agent is called at its host, not through an inbox."""
         return self.proof == "domain"
 
     @property
@@ -108,17 +108,17 @@ class StoredAgent(msgspec.Struct, frozen=True):
 
     @property
     def of_card(self) -> dict[str, str]:
-        """The fields that were taken from its card."""
+        """The fields that were taken from the card."""
         return card_fields(self.card, self.card_url, self.url, self.binding, self.version) if self.card else {}
 
 
 def posting_fields(url: str, host: str, publisher: str) -> dict[str, str]:
-    """The fields of an entry that are known of a posted URL before its card is."""
+    """Return the fields of an entry that are known from the posting of a URL, before the card is."""
     return {"given": url, "proof": "domain", "address": host, "by": publisher}
 
 
 def card_fields(card: ListedCard, card_url: str, url: str, binding: str, version: str) -> dict[str, str]:
-    """The fields of an entry that are taken from a fetched card."""
+    """Return the fields of an entry that are taken from a fetched card."""
     return {
         "card": msgspec.json.encode(card).decode(),
         "card_url": card_url,
@@ -129,14 +129,14 @@ def card_fields(card: ListedCard, card_url: str, url: str, binding: str, version
 
 
 def id_of(address: str, name: str) -> str:
-    """The id of what an address or host lists under that name: shaped like a UUID, in the partition of the address."""
+    """Return the id of the entry that an address or host has under a name: a UUID in the partition of the address."""
     text = ids.digest("agent", address, name)
     last = int(text[-2:], 16) & ~(ids.PARTITIONS - 1) | ids.partition_of(address)
     return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-a{text[17:20]}-{text[20:30]}{last:02x}"
 
 
 def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
-    """The entry that was read."""
+    """Convert a row to an entry."""
     fields = row.fields
 
     def text(name: bytes) -> str:
@@ -167,7 +167,7 @@ def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
 
 
 def _through_inbox(proof: str, seen: bytes | None) -> Liveness:
-    """The liveness of an agent that is reached through its inbox."""
-    if seen is None:  # the inbox of a key may be opened at any time, that of a token never again
+    """Return the liveness of an agent that is reached through its inbox."""
+    if seen is None:  # a key can open its inbox at any time; an inbox known by its token alone never opens again
         return "unknown" if proof == "key" else "unreachable"
     return "open" if time.time() * 1000 - int(seen) < PRESENT_MS else "unreachable"

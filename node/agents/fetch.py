@@ -1,4 +1,4 @@
-"""Fetches the agent card of a URL that somebody has posted, and judges it (NETWORK 2)."""
+"""Fetches and judges the agent card of a posted URL (NETWORK 2)."""
 
 import asyncio
 from http import HTTPStatus
@@ -16,32 +16,33 @@ from node.common.refusal import Invalid, Refused
 from node.web.json import decode
 
 CARD_BYTES = 256 * 1024
-"""The largest card that is read."""
+"""Maximum bytes of a card."""
 
 HEAD_BYTES = 16 * 1024
-"""The most that the head of the answer and the framing of its body may take."""
+"""Maximum bytes of the response headers and the framing of the body."""
 
 FETCH_SECONDS = 30.0
-"""For a whole fetch: waiting for a turn, and two requests of ten seconds. A host that hangs is rejected within 40 s of
-the posting of its URL."""
+"""Timeout of a whole fetch: the wait for a turn, and two requests of ten seconds. So a URL on a host that hangs is
+rejected within 40 s of its posting."""
 
 MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 class CardFetcher:
-    """Fetches cards on behalf of those who post URLs."""
+    """Fetches cards on behalf of the clients who posted URLs."""
 
     def __init__(self, calls: FairCaller, public_url: str) -> None:
         self._calls = calls
         self.user_agent = (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode())
-        """The header that all requests of the directory have."""
+        """Header of all requests of the directory."""
         self._headers = [self.user_agent, (b"Accept", b"application/json"), (b"Accept-Encoding", b"identity")]
 
     async def fetch(self, given: str, by: str, listed: str = "") -> CheckResult:
-        """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable.
+        """Fetch and judge the card of the agent at a URL, for a client (`node.callbacks.owners`).
 
-        `listed`: where the card of its entry was fetched, if there is one. It is gone only if it is gone there: anybody
-        may post the entry by a URL where its card never was, or while its own URL answers 500.
+        `listed`: where the card of the existing entry was fetched, if there is one. Only that place can tell that the
+        card is gone, because anybody may post the entry by another URL where its card never was, or while its own URL
+        answers 500. Raises StoreUnavailable.
         """
         failures: dict[Target, CheckResult] = {}
         try:
@@ -62,16 +63,16 @@ class CardFetcher:
             return CheckResult(str(refused))
         if listed:
             return failures[known]
-        # Whoever posts it for the first time may have meant either place, and is told what is wrong at both.
+        # A client that posts a new URL may have meant either place, so it is told what is wrong at both.
         return msgspec.structs.replace(failures[known], reason="; ".join(each.reason for each in failures.values()))
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
-        """What a target answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""
+        """Call a target if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""
         request = self._calls.caller.request("GET", target, self._headers)
         return await self._calls.call_in_turn(target, request, by, ends, CARD_BYTES + HEAD_BYTES)
 
     def judged(self, target: Target, answer: CallResult) -> CheckResult:
-        """The card in an answer, or why there is none that can be listed."""
+        """Return the card in an answer, or the reason why there is none that can be listed."""
         body = _body(target, answer)
         if isinstance(body, CheckResult):
             return body
@@ -87,7 +88,7 @@ class CardFetcher:
 
 
 def _body(target: Target, result: CallResult) -> bytes | CheckResult:
-    """The body of an answer that may be a card, or why it is none."""
+    """Return the body of an answer that may be a card, or the reason why it cannot be one."""
     match result:
         case CallAnswer() if result.status == HTTPStatus.OK:
             if len(result.body) > CARD_BYTES or not result.is_whole:
@@ -107,7 +108,7 @@ def _body(target: Target, result: CallResult) -> bytes | CheckResult:
 
 
 def _first_issue(invalid: Invalid) -> str:
-    """The first thing that is wrong, and where."""
+    """Return the first issue, with its path."""
     issue = invalid.issues[0]
     path = ".".join(str(each) for each in issue.loc[1:])
     return f"{path}: {issue.msg}" if path else issue.msg

@@ -1,4 +1,4 @@
-"""What a worker's checks find out about agents, for the store to record."""
+"""The results of a worker's checks of agents, for the store to record."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,26 +8,26 @@ import msgspec
 from node.agents.model import Liveness
 
 Finding = Liveness | Literal["gone"]
-"""What a probe has found. `gone`: the card answers 404 or 410."""
+"""The finding of a probe. `gone`: the URL of the card answers 404 or 410."""
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What was found of a card: an agent, or why there is none."""
+    """The result of reading a card: the fields of an entry, or the reason why the agent cannot be listed."""
 
     reason: str = ""
-    """Empty if there is one."""
+    """Empty if the agent can be listed."""
     is_gone: bool = False
-    """Whether its card answers 404 or 410."""
+    """Whether the URL of the card answers 404 or 410."""
     is_final: bool = False
-    """Whether there is no point in asking the host for a card at another URL."""
+    """Whether it is pointless to ask the host for a card at another URL."""
     fields: Mapping[str, str] = {}
-    """Of the entry."""
+    """Fields of the entry."""
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What a probe has found."""
+    """The result of a probe."""
 
     found: Finding | None
     """None if the agent could not be probed now."""
     card: CheckResult | None = None
-    """What became of the card; its fields if they have changed. None if it could not be read."""
+    """The result for the card, with fields only if they have changed. None if the card could not be read."""

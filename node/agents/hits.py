@@ -1,4 +1,4 @@
-"""What a search for agents takes and answers."""
+"""Requests and answers of a search for agents."""
 
 from typing import Annotated
 
@@ -21,10 +21,10 @@ class AgentHit(msgspec.Struct):
     agent_id: str
     name: Annotated[str, Meta(examples=["Report desk"])]
     skill: Annotated[str | None, Meta(examples=["Summarise reports"])]
-    """Null if what matches is what the agent says of itself."""
+    """Null if the agent's own name and description match best."""
     snippet: Annotated[str, Meta(examples=["Reads a long report and tells what matters."])]
     score: Annotated[float, Meta(examples=[0.83])]
-    """How well the texts match; it says nothing of whether they are true."""
+    """How well the texts match. It does not say whether they are true."""
     mode: HitMode
     url: Annotated[str | None, Meta(examples=["https://agent.example/a2a"])]
     proof: AgentProof
@@ -32,9 +32,9 @@ class AgentHit(msgspec.Struct):
 
 
 class AgentHits(SearchAnswer):
-    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
+    """Hits, best first. `mode` says how the search was done: `text` if no embedding was available.
 
-    Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
+    If there are no hits, `lower_threshold` is the threshold that would give some; it is absent if none would.
     """
 
     hits: list[AgentHit]
@@ -43,8 +43,9 @@ class AgentHits(SearchAnswer):
     def of(
         cls, found: FoundEntities, agents: list[Agent | None], query: AgentSearchQuery, *, lacks: bool
     ) -> "AgentHits":
-        """Of what was found, and the entries of it; those that have ended meanwhile, or cannot be read (`lacks`), are
-        left out.
+        """Build the answer from the found entities and their entries, without entries that ended meanwhile.
+
+        `lacks`: whether some entries cannot be read and are left out.
         """
         hits = [
             AgentHit(

@@ -1,4 +1,4 @@
-"""Inboxes that are listed as agents, because they were opened with a card (`node.inbox.listing`)."""
+"""Lists inboxes that were opened with a card as agents (`node.inbox.listing`)."""
 
 from contextlib import suppress
 
@@ -24,19 +24,19 @@ class InboxCards:
             await self._agents.require_room(address, listed.name)
 
     async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> str | None:
-        # The inbox is open by now. Of two cards that got its last place at the same time, one is not listed.
+        # The inbox is already open. If two cards compete for its last place, one of them is not listed.
         with suppress(Refused):
             entry, _ = await self._agents.register(client, _listed(card), proof, None)
             return entry.id
         return None
 
     async def leave(self, address: str, name: str, proof: InboxProof) -> None:
-        with suppress(Refused):  # it has ended, or was removed
+        with suppress(Refused):  # the entry has ended, or was removed
             await self._agents.remove(id_of(address, name), proof)
 
 
 def _listed(card: InboxCard) -> ListedCard:
-    """The card as the directory takes it. Raises Invalid."""
+    """Convert a card to the form of the directory. Raises Invalid."""
     try:
         return msgspec.convert(msgspec.to_builtins(card), ListedCard)
     except msgspec.ValidationError as error:

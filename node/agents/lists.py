@@ -1,4 +1,4 @@
-"""The lists of the directory over all partitions: projections of the entries, which a worker can make again."""
+"""The lists of the directory over all partitions. They are projections of the entries: a worker can rebuild them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from node.store.lists import Listing, page_of, project, total_of
 from node.store.unreadable import read_reachable
 
 ENDS_AT_ONCE = 100
-"""Entries that one sweep looks at."""
+"""Maximum number of entries that one sweep looks at."""
 
 
 LISTED_BY = ("listed_at", "ends_at", "shown", "liveness")
-"""Fields of an entry that say in which lists it is."""
+"""Fields of an entry that decide in which lists it belongs."""
 
 
 class AgentLists:
@@ -28,23 +28,24 @@ class AgentLists:
         self._store = store
 
     async def newest(self, limit: int, offset: int, liveness: Liveness | None = None) -> tuple[list[str], int]:
-        """Ids of entries, newest first, and how many there are."""
+        """Return a page of ids of entries, newest first, and the total number of entries."""
         listed = keys.agents_with(liveness) if liveness else keys.AGENTS
         return await page_of(self._store, listed, limit, offset)
 
     async def newest_live(self, most: int) -> list[str]:
-        """Ids of the newest entries with each liveness of LIVE."""
+        """Return the ids of the newest entries with each liveness of LIVE, `most` of each."""
         pages = await asyncio.gather(*(self.newest(most, 0, each) for each in LIVE))
         return [agent_id for agent_ids, _ in pages for agent_id in agent_ids]
 
     async def project(self, agent_ids: Sequence[str]) -> None:
-        """Put entries into the lists, and take those that have ended or are hidden off them."""
+        """Put entries into the lists, and remove those that have ended or are hidden."""
         await project(self._store, agent_ids, keys.agent, LISTED_BY, self._put, deciding=len(LISTED_BY))
 
     async def correct(self, agent_ids: Sequence[str]) -> None:
-        """Take entries off lists in which a reader has found them although they are hidden or gone.
+        """Remove entries from lists in which a reader found them although they are hidden or gone.
 
-        Those that Redis has dropped are announced first: a worker finds them by AGENT_ENDS, which they are taken off.
+        The removal of entries that Redis has dropped is announced first, because a worker finds them by AGENT_ENDS,
+        from which they are now removed.
         """
         scores = cast("list[bytes | None]", await self._store.command("ZMSCORE", keys.AGENT_ENDS, *agent_ids))
         ends = {name: int(float(score)) for name, score in zip(agent_ids, scores, strict=True) if score}
@@ -64,10 +65,10 @@ class AgentLists:
         await self._store.run_all(commands)
 
     async def sweep(self) -> list[str]:
-        """Remove entries whose time is over. Returns those looked at, which are to be projected anew.
+        """Remove entries whose time is over. Returns the entries looked at, which must be projected again.
 
-        Those that are out of reach are left for later, and one on which that fails keeps no other. Raises
-        StoreUnavailable if no server is there.
+        Entries that are out of reach are left for later. A failure for one entry does not stop the others. Raises
+        StoreUnavailable if no server can be reached.
         """
         due = await self._store.command(
             *("ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE, "WITHSCORES")
@@ -75,9 +76,9 @@ class AgentLists:
         return await self._expire({name: int(score) for name, score in scores_of(due)})
 
     async def _expire(self, ends: Mapping[str, int]) -> list[str]:
-        """Remove the entries whose time is over; `ends` says when that was, as far as the lists know.
+        """Remove the entries whose time is over. `ends` has the end (ms) of each entry, according to the lists.
 
-        Returns the entries that were looked at: not those out of reach, and not those on which this fails.
+        Returns the entries that were looked at, without those that are out of reach or failed.
         """
 
         async def expire(agent_ids: Sequence[str]) -> Sequence[RedisReply | StoreUnavailable]:
@@ -98,10 +99,10 @@ class AgentLists:
         return list(looked_at)
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
-        """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""
+        """Return listed entries by liveness, the number of checks due, and how many seconds ago the last one ended."""
         now = await self.now()
         counts = await self._store.run_all([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
-        # What is under way is due again in less than that, should its worker die.
+        # A check under way is due again in less than HIDDEN_MS, in case its worker dies.
         schedules = map(keys.agents_due, range(ids.PARTITIONS))
         due = await total_of(self._store, (("ZCOUNT", each, "-inf", now + HIDDEN_MS) for each in schedules))
         last = cast("bytes | None", await self._store.command("GET", keys.LAST_CHECK))
@@ -109,5 +110,5 @@ class AgentLists:
         return by_liveness, due, max(0, now - int(last or now)) / 1000
 
     async def now(self) -> int:
-        """The time by the clock of Redis (ms)."""
+        """Return the time by the clock of Redis (ms)."""
         return await now_ms(self._store, keys.AGENTS)

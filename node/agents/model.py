@@ -1,4 +1,4 @@
-"""What the directory takes and shows over HTTP (NETWORK 2)."""
+"""Requests and answers of the directory over HTTP (NETWORK 2)."""
 
 from typing import Annotated, Literal, get_args
 
@@ -13,7 +13,7 @@ TAG_LENGTH = 50
 MAX_EXAMPLES = 10
 EXAMPLE_LENGTH = 500
 CARD_LENGTH = 20_000
-"""Characters of all texts of a card: as many as a thread has."""
+"""Maximum characters of all texts of a card together, the same as of a thread."""
 
 MAX_URL = 2048
 
@@ -22,11 +22,11 @@ EntryStatus = Literal["checking", "listed", "rejected"]
 Liveness = Literal["open", "gated", "wrong_protocol", "unreachable", "unknown"]
 LIVENESS: tuple[Liveness, ...] = get_args(Liveness)
 LIVE: tuple[Liveness, ...] = ("open", "gated")
-"""Of agents that can be called."""
+"""The liveness of agents that can be called."""
 
 
 class AgentSkill(msgspec.Struct):
-    """One thing that an agent can do; found by its name, description, tags and examples."""
+    """One thing that an agent can do. It is found by its name, description, tags and examples."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, examples=["Summarise reports"])]
     description: Annotated[
@@ -43,7 +43,7 @@ class AgentSkill(msgspec.Struct):
 
 
 class ListedCard(msgspec.Struct):
-    """What the directory takes of an A2A agent card. Its other members are passed over: nobody has proven its URLs."""
+    """The members of an A2A agent card that the directory uses. Others are ignored, as nobody has proven its URLs."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, examples=["Report desk"])]
     description: Annotated[
@@ -53,7 +53,7 @@ class ListedCard(msgspec.Struct):
 
 
 class NewAgent(msgspec.Struct):
-    """The body of POST /api/v1/agents: `card` of an agent that a key or an inbox stands for, or `url` of any other."""
+    """The body of POST /api/v1/agents: the `card` of an agent that a key or inbox proves, or the `url` of any other."""
 
     card: Annotated[
         ListedCard | UnsetType | None,
@@ -75,15 +75,15 @@ class NewAgent(msgspec.Struct):
 
 
 class SubmittedAgent(msgspec.Struct):
-    """What became of a registration."""
+    """The outcome of a registration."""
 
     id: str
     status: Annotated[EntryStatus, Meta(examples=["listed"])]
-    """`checking`: its card is being fetched; read the entry with `wait`."""
+    """`checking`: the card is being fetched; read the entry with `wait`."""
     reason: Annotated[str | None, Meta(examples=[None])]
-    """Why it was rejected."""
+    """Why the agent was rejected."""
     expires_at: str | None
-    """When the entry ends unless it is posted again; null until it is listed."""
+    """When the entry ends unless the agent is posted again; null until the agent is listed."""
 
 
 class Agent(msgspec.Struct):
@@ -92,29 +92,29 @@ class Agent(msgspec.Struct):
     id: str
     status: Annotated[EntryStatus, Meta(examples=["listed"])]
     reason: Annotated[str | None, Meta(examples=[None])]
-    """Why it was rejected, or is not shown to others; of a listed one also what was wrong with its card of late."""
+    """Why the agent was rejected or is hidden, or what was wrong with a listed agent's card at the last check."""
     name: Annotated[str | None, Meta(examples=["Report desk"])]
-    """Null, as all that its card says, unless it is or was listed."""
+    """Null, like everything else from the card, unless the agent is listed, or was when it was posted again."""
     description: Annotated[str | None, Meta(examples=["Summarises reports of up to 40 pages."])]
     skills: list[AgentSkill]
     url: Annotated[str | None, Meta(examples=["https://agent.example/a2a"])]
-    """Where it is called: its endpoint, or the A2A agent of its inbox; null if it has none."""
+    """Where the agent is called: its endpoint, or the A2A agent of its inbox; null if it has neither."""
     card_url: Annotated[str | None, Meta(examples=["https://agent.example/.well-known/agent-card.json"])]
-    """Where its agent card is."""
+    """Where the agent card is."""
     binding: Annotated[str | None, Meta(examples=["HTTP+JSON"])]
-    """What it speaks at `url`, in the words of its card."""
+    """The protocol binding at `url`, as named on the card."""
     proof: Annotated[AgentProof, Meta(examples=["domain"])]
-    """Who says so: the host that the card was fetched from, a key, or the owner of an inbox. Which is in `address`."""
+    """What proves the entry: the host that the card was fetched from, a key, or an inbox. `address` says which one."""
     address: Annotated[str, Meta(examples=["agent.example"])]
-    """The host, or the address of key or inbox."""
+    """The host, or the address of the key or inbox."""
     inbox: Annotated[str | None, Meta(examples=[None])]
-    """The address of its inbox, if that is open."""
+    """The address of the agent's inbox, if that inbox is open."""
     liveness: Annotated[Liveness, Meta(examples=["open"])]
-    """A fact, not a recommendation: how the last probes were answered. `gated`: it asks for credentials.
-    `wrong_protocol`: it answers, but not as its card says. `unknown`: not probed yet, or there is nothing to probe.
+    """How the agent answered the last probes; a fact, not a recommendation. `gated`: it asks for credentials.
+    `wrong_protocol`: it answers, but not as its card says. `unknown`: not probed yet, or nothing can be probed.
     """
     checked_at: str | None
-    """When that was last looked at."""
+    """When the agent was last checked."""
     listed_at: str | None
     expires_at: str | None
 
@@ -141,11 +141,11 @@ class AgentPage(msgspec.Struct):
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Only while a part of the store is out of reach: entries that it keeps are counted in `total` and left out."""
+    """Present only while a part of the store is out of reach. Its entries are left out, but counted in `total`."""
 
 
 class RemovedAgent(msgspec.Struct):
-    """The entry is gone."""
+    """The entry was removed."""
 
     id: str
     status: Literal["removed"] = "removed"

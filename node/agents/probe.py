@@ -1,11 +1,12 @@
-"""Finds out whether an agent can be called, without any effect on it (NETWORK 2).
+"""Finds out whether an agent can be called, without any effect on the agent (NETWORK 2).
 
-An agent is healthy if it does what its card says, not if it merely answers: it is sent a request that its protocol must
-refuse, and has to refuse it in the protocol's own form. What the node knows itself is not asked over the network: an
-agent that is reached through its inbox is as alive as its owner.
+An agent is healthy if it does what its card says, not if it merely answers. So it is sent a request that its protocol
+must refuse, and has to refuse the request in the form of the protocol. An agent that is reached through its inbox is
+not probed over the network: the node knows itself when the inbox's owner was last seen.
 
-A probe reads the agent's card first. A changed card is judged as if it were just posted: the directory shows what the
-host says today, since a host proves no more than that. What a key or an inbox proves is never fetched.
+A probe reads the agent's card first. A changed card is judged as if it had just been posted: the directory shows what
+the host says today, because that is all that a host proves. The card of an agent that is proven by a key or an inbox is
+never fetched.
 """
 
 from asyncio import get_running_loop, timeout
@@ -27,17 +28,17 @@ from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
 
 TURN_SECONDS = 10.0
-"""How long a request waits for its turn; after that the agent is probed later."""
+"""How long a request waits for its turn. If its turn does not come, the agent is probed later."""
 
 PROBE_SECONDS = 45.0
-"""Time limit of a whole probe: shorter than the time after which the entry is due again, should its worker have died
-(`store.HIDDEN_MS`)."""
+"""Timeout of a whole probe. It is shorter than `store.HIDDEN_MS`, after which the entry is due again in case its worker
+has died."""
 
 GATES = (401, 402, 403, 407)
-"""Statuses by which an agent asks for credentials or for payment."""
+"""HTTP statuses with which an agent asks for credentials or payment."""
 
 DOWN = (502, 503, 504)
-"""Statuses by which a proxy in front of the agent says that it is away."""
+"""HTTP statuses with which a proxy says that the agent behind it is not available."""
 
 INVALID = (-32600, -32602)
 """JSON-RPC error codes: invalid request, invalid params."""
@@ -48,18 +49,18 @@ JSON_BODY = (b"Content-Type", b"application/json")
 
 
 class Prober:
-    """Probes agents on behalf of those who have listed them."""
+    """Probes agents on behalf of the clients who listed them."""
 
     def __init__(self, calls: FairCaller, fetcher: CardFetcher) -> None:
         self._calls = calls
         self._fetcher = fetcher
 
     async def probe(self, agent: StoredAgent) -> Probe:
-        """What an agent that was listed by its URL answers. Raises StoreUnavailable."""
+        """Probe an agent that was listed by its URL. Raises StoreUnavailable."""
         try:
             async with timeout(PROBE_SECONDS):
                 return await self._probe(agent)
-        except TimeoutError:  # its turns did not come: each request has a time of its own, which is shorter
+        except TimeoutError:  # no turn came in time: each request by itself has a shorter timeout
             return Probe(None)
         except TargetRefused:  # the operator's settings have changed
             return Probe("unreachable")
@@ -83,13 +84,13 @@ class Prober:
         return Probe(await self.call(there), card)
 
     async def call(self, agent: StoredAgent) -> Finding | None:
-        """What the endpoint of an agent answers to what it must refuse; None if it cannot be called now.
+        """Send the endpoint of an agent a request that it must refuse, and judge the answer.
 
-        Raises StoreUnavailable.
+        Returns None if the agent cannot be called now. Raises StoreUnavailable.
         """
         try:
             return await self._call(agent)
-        except TargetRefused:  # the operator's settings have changed, or its URL is too long for what is put behind it
+        except TargetRefused:  # the operator's settings have changed, or the URL is too long with the added path
             return "unreachable"
 
     async def _call(self, agent: StoredAgent) -> Finding | None:
@@ -113,7 +114,7 @@ class Prober:
         return judged(agent.binding, answer)
 
     async def _initialize(self, endpoint: Target, by: str) -> CallResult:
-        """Begin a session of MCP, and end it if the server keeps one."""
+        """Start an MCP session, and end it if the server keeps sessions."""
         params = {
             "protocolVersion": MCP_VERSION,
             "capabilities": {},
@@ -132,7 +133,7 @@ class Prober:
 
 
 def judged(binding: str, answer: CallResult) -> Finding | None:
-    """What an answer to a probe says of the agent; None if it says nothing."""
+    """Return what an answer to a probe says about the agent; None if it says nothing."""
     if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == HTTPStatus.TOO_MANY_REQUESTS):
         return None
     if not isinstance(answer, CallAnswer) or answer.status in DOWN:
@@ -143,7 +144,7 @@ def judged(binding: str, answer: CallResult) -> Finding | None:
 
 
 def _refuses_by_http(answer: CallAnswer) -> bool:
-    """An error of A2A over HTTP: a google.rpc.Status, or problem details (RFC 9457)."""
+    """Whether the answer is an error of A2A over HTTP: a google.rpc.Status, or problem details (RFC 9457)."""
     said = _object(answer.body)
     error = said.get("error")
     if isinstance(error, dict):
@@ -158,7 +159,7 @@ def _refuses_by_rpc(answer: CallAnswer) -> bool:
 
 
 def _speaks_mcp(answer: CallAnswer) -> bool:
-    """The result of initialize, or the refusal of a server that knows later revisions only."""
+    """Whether the answer is a result of `initialize`, or the refusal of a server that supports only later revisions."""
     said = _object(answer.body) or _object(_data(answer.body))
     if said.get("jsonrpc") != "2.0":
         return False
@@ -173,11 +174,11 @@ SPEAKS: Mapping[str, Callable[[CallAnswer], bool]] = {
     A2A_RPC: _refuses_by_rpc,
     MCP: _speaks_mcp,
 }
-"""By binding: whether the answer to a probe has the form of the protocol."""
+"""By binding, a function that says whether the answer to a probe has the form of the protocol."""
 
 
 def _data(body: bytes) -> bytes:
-    """The data of the first event in a stream that has any."""
+    """Return the data of the first event with data in a stream of server-sent events."""
     for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
         lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
         if any(lines):
@@ -186,7 +187,7 @@ def _data(body: bytes) -> bytes:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """A JSON object; empty for anything else."""
+    """Decode a JSON object; empty for anything else."""
     try:
         return json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

@@ -31,10 +31,10 @@ from node.store.idempotency import IdempotencyKey
 __all__ = ["AgentSearchQuery", "Agents"]
 
 BY_OPERATOR = "*"
-"""In place of what proves an owner."""
+"""Used in place of the proof of an owner."""
 
 MAX_HITS = 50
-"""Hits that a search for live agents only looks through at first: all that a search may return."""
+"""Hits that a search for live agents examines first: the maximum that a search may return."""
 
 
 class Agents:
@@ -52,14 +52,13 @@ class Agents:
         self._pages = SharedReads(self._page_json)
 
     def named(self, proof: InboxProof) -> str:
-        """The address that a request proves. Raises Refused `inbox.proof`, `inbox.token`."""
+        """Return the address that a request proves. Raises Refused `inbox.proof`, `inbox.token`."""
         return self._inboxes.proven(proof).address
 
     async def register(
         self, client: str, card: ListedCard, proof: InboxProof, idempotency: IdempotencyKey | None
     ) -> tuple[SubmittedAgent, bool]:
-        """List an agent by its card, or renew its entry; the second value says whether it is an earlier request,
-        answered again.
+        """List an agent by its card, or renew its entry. The second value says whether this is a replay.
 
         Raises Invalid, Refused `inbox.proof`, `inbox.token`, `inbox.unknown`, `agents.host_full`,
         `language.not_english`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
@@ -80,12 +79,15 @@ class Agents:
         return SubmittedAgent(listing.id, "listed", None, timestamp(ends_at)), replayed
 
     async def require_room(self, address: str, name: str) -> None:
-        """Raise Refused `agents.host_full` if the address has no place for an agent of that name, StoreUnavailable."""
+        """Raise Refused `agents.host_full` if the address has no room for an agent of this name.
+
+        Raises StoreUnavailable.
+        """
         if not await self._store.has_room(address, id_of(address, name)):
             raise Refused("agents.host_full")
 
     def target(self, url: str) -> Target:
-        """A URL that an agent may be posted by, in the one spelling that its card has here. Raises Invalid."""
+        """Check and parse the posted URL of an agent, which must be in its normal form. Raises Invalid."""
         if "?" in url:
             raise Invalid.field("body", "url", msg="must have no query")
         target = self._targets.check(url, "url")
@@ -96,12 +98,12 @@ class Agents:
     async def submit(
         self, client: str, target: Target, idempotency: IdempotencyKey | None
     ) -> tuple[SubmittedAgent, bool]:
-        """Have a worker fetch the card of the agent at a URL and list it, or renew its entry.
+        """Have a worker fetch the card at a URL and list the agent, or renew its entry.
 
-        The second value says whether it is an earlier request, answered again. Raises Refused `agents.host_full`,
-        `idempotency.conflict`, StoreUnavailable.
+        The second value says whether this is a replay. Raises Refused `agents.host_full`, `idempotency.conflict`,
+        StoreUnavailable.
         """
-        # An agent that is posted by its URL and by that of its card is the same.
+        # An agent gets the same id whether it is posted by its own URL or by the URL of its card.
         agent_id = id_of(target.host, card_targets(target)[-1].url)
         fields = posting_fields(target.url, target.host, publisher_of(client))
         replayed = await self._store.submit(
@@ -110,7 +112,7 @@ class Agents:
         return SubmittedAgent(agent_id, "checking", None, None), replayed
 
     async def get(self, agent_id: str, wait: float = 0) -> Agent:
-        """One entry, waiting for its check if asked to. Raises Refused `agent.unknown`, StoreUnavailable."""
+        """Return an entry, waiting for its check if asked to. Raises Refused `agent.unknown`, StoreUnavailable."""
         ids.require_id(agent_id, "agent.unknown")
         found = await self._store.wait(agent_id, wait)
         if found is None:
@@ -118,7 +120,7 @@ class Agents:
         return self._agent(found)
 
     async def shown(self, agent_ids: Sequence[str]) -> dict[str, Agent | None]:
-        """Entries as they are listed, those that can be read; None for one that is not, or not any more.
+        """Return entries by id, without those that cannot be decoded; None for an agent that is not shown.
 
         Raises StoreUnavailable.
         """
@@ -128,22 +130,22 @@ class Agents:
         return show_each(rows.items(), lambda name, row: self._agent_in(name, row) if row and row.is_shown else None)
 
     async def page(self, query: AgentPageQuery) -> AgentPage:
-        """Entries, newest first. Raises StoreUnavailable."""
+        """Return a page of entries, newest first. Raises StoreUnavailable."""
         return await self._page(query, self._agent_in)
 
     async def page_json(self, query: AgentPageQuery) -> bytes:
-        """`page` as JSON. Raises StoreUnavailable.
+        """Return `page` as JSON. Raises StoreUnavailable.
 
-        Requests for the same page at the same time share a read, and rows that have not changed are not encoded again.
+        Concurrent requests for the same page share a read, and rows that have not changed are not encoded again.
         """
         return await self._pages.get(query)
 
     async def find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
-        """Agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
+        """Find agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
         found = await self._find(query, client, charge)
         if not query.live or found.hits or query.threshold <= SUGGESTED_THRESHOLD:
             return found
-        # The search knows nothing of liveness: what a lower threshold lets in is looked at, too.
+        # The search does not know the liveness, so the hits below the threshold are examined for live agents.
         below = await self._find(msgspec.structs.replace(query, threshold=SUGGESTED_THRESHOLD), client, charge)
         found.lower_threshold = lower_threshold([each.score for each in below.hits], query.limit)
         found.incomplete = found.incomplete or below.incomplete
@@ -152,7 +154,7 @@ class Agents:
     async def _find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         found, looked_at = await self._hits(query, client, charge)
         if query.live and len(found.hits) < query.limit and looked_at == MAX_HITS:
-            # Any number of matches that are not live would hide those that are.
+            # Better matches that are not live may hide those that are.
             live, _ = await self._hits(query, client, charge, await self._lists.newest_live(MAX_HITS))
             known = {hit.agent_id for hit in found.hits}
             found.hits += [hit for hit in live.hits if hit.agent_id not in known][: query.limit - len(known)]
@@ -162,7 +164,7 @@ class Agents:
     async def _hits(
         self, query: AgentSearchQuery, client: str, charge: Charge, among: Sequence[str] | None = None
     ) -> tuple[AgentHits, int]:
-        """Hits, and how many matches were looked at for them."""
+        """Return hits, and the number of matches examined for them."""
         wanted = SearchQuery(query.query, MAX_HITS if query.live else query.limit, query.threshold)
         found, (rows, _) = await self._search.search_with(wanted, client, charge, self._store.readable, among)
         agent_ids = [each.entity_id for each in found.entities]
@@ -184,17 +186,17 @@ class Agents:
         return RemovedAgent(agent_id)
 
     async def end(self, agent_id: str) -> Agent:
-        """Remove an entry for the operator. Returns what it was. Raises Refused `agent.unknown`, StoreUnavailable."""
+        """Remove an entry for the operator, and return it. Raises Refused `agent.unknown`, StoreUnavailable."""
         agent = await self.get(agent_id)
         await self._remove(agent_id, agent.address, BY_OPERATOR, "")
         return agent
 
     async def project(self, *agent_ids: str) -> None:
-        """Put entries into the lists where they belong, and take them off all others. Raises StoreUnavailable."""
+        """Put entries into the lists where they belong, and remove them from all others. Raises StoreUnavailable."""
         await self._lists.project(agent_ids)
 
     async def sweep(self) -> int:
-        """Remove entries whose time is over: how many were looked at. Raises StoreUnavailable."""
+        """Remove entries whose time is over, and return how many were examined. Raises StoreUnavailable."""
         looked_at = await self._lists.sweep()
         await self._lists.project(looked_at)
         return len(looked_at)
@@ -207,7 +209,7 @@ class Agents:
         found, lacking = await self._store.readable(agent_ids)
         shown = _shown(found)
         if not lacking and (gone := found.keys() - dict(shown).keys()):
-            with suppress(StoreUnavailable):  # the list is behind, and is put right where it is seen
+            with suppress(StoreUnavailable):  # the list is out of date, and is corrected by the request that notices
                 await self._lists.correct(list(gone))
         wanted = ((agent_id, row) for agent_id, row in shown if query.liveness in (None, row.liveness))
         agents = cast("list[Agent]", list(show_each(wanted, show).values()))
@@ -222,7 +224,7 @@ class Agents:
         await self._project_now(agent_id)
 
     async def _project_now(self, agent_id: str) -> None:
-        """Have the lists say at once what has become of an entry."""
+        """Update the lists for an entry at once."""
         with suppress(StoreUnavailable):  # the worker does so, too
             await self._lists.project([agent_id])
 
@@ -257,5 +259,5 @@ class Agents:
 
 
 def _shown(rows: Mapping[str, AgentRow | None]) -> list[tuple[str, AgentRow]]:
-    """Those entries that are in the list and found."""
+    """Return the entries that lists and searches show."""
     return [(agent_id, row) for agent_id, row in rows.items() if row and row.is_shown]

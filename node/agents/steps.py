@@ -9,7 +9,7 @@ from node.store.steps import Key, Rest, step
 
 
 class EntryKeys(msgspec.Struct, frozen=True, gc=False):
-    """What the steps on an entry take: its keys, those of its address and partition, and its id."""
+    """What the steps on an entry take: keys of the entry, its address and its partition, and the id of the entry."""
 
     agent: Key
     listed: Key
@@ -19,7 +19,7 @@ class EntryKeys(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, agent_id: str, address: str) -> "EntryKeys":
-        """For the entry of that id at an address, which is that of an inbox or a host."""
+        """Build the keys of an entry. `address` is the address of an inbox, or a host."""
         partition = ids.partition_of(address)
         listed, due = keys.agents_of(address), keys.agents_due(partition)
         return cls(keys.agent(agent_id), listed, due, keys.events(partition), agent_id)
@@ -46,7 +46,7 @@ def agent_list(
 def agent_submit(
     *, entry: EntryKeys, once: Once, most: int, kept: int, holds: int, spare: int, client: str, fields: Rest
 ) -> None:
-    """Have the agent at a URL checked."""
+    """Schedule a check of the agent at a URL."""
 
 
 @step
@@ -81,12 +81,12 @@ def agent_probed(
     reason: str,
     fields: Rest,
 ) -> None:
-    """Record what a probe found, and plan the next one."""
+    """Record what a probe found, and schedule the next one."""
 
 
 @step
 def agent_unschedule(*, agent: Key, due: Key, agent_id: str) -> None:
-    """Take an agent that is gone off the schedule of checks."""
+    """Remove an agent that is gone from the schedule of checks."""
 
 
 @step

@@ -1,7 +1,7 @@
-"""The directory in Redis: a hash for each entry, in the partition of the address or host that proved it.
+"""The directory in Redis: a hash for each entry, in the partition of the address or host that proves the entry.
 
-An entry's id is derived from that address and the agent's name, or from the host and the posted URL, so that posting an
-agent again renews its entry. Lists over all partitions are in `lists.py`.
+The id of an entry is derived from the address and the agent's name, or from the host and the posted URL, so that
+posting an agent again renews its entry. Lists over all partitions are in `lists.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,40 +24,40 @@ from node.store.replay import FirstUse
 from node.store.unreadable import read_reachable
 
 AGENT_LIFE_MS = 30 * DAY_MS
-"""Life of an entry after it was last posted."""
+"""Life of an entry after its last posting."""
 
 SPARE_MS = DAY_MS
-"""A worker removes an entry at its end and announces that. Redis drops it this much later, if no worker runs."""
+"""How long after its end Redis drops an entry, if no worker has removed and announced it before."""
 
 UNLISTED_KEPT_MS = DAY_MS
 """How long the reason why an agent was not listed can be read."""
 
 HOLDS_MS = 10 * 60_000
-"""How long an agent that is being checked counts among the entries of its host. A check takes less."""
+"""How long an agent that is being checked counts among the entries of its host: longer than a check takes."""
 
 MAX_ENTRIES = 20
-"""Entries of one address or host."""
+"""Maximum number of entries of one address or host."""
 
 HIDDEN_MS = 60_000
-"""How long an entry is not due once a worker has taken it: longer than a check lasts (`checks.py`)."""
+"""Visibility timeout of an entry that a worker has taken: longer than a check takes (`checks.py`)."""
 
 PROBES_TO_CHANGE = 3
 """Consecutive probes that must agree before the liveness of an agent changes (NETWORK 2)."""
 
 CALM = 7
-"""Consecutive probes without news after which a day is added to the time until the next."""
+"""Consecutive probes with the same result after which the pause between probes grows by a day."""
 
 MAX_PAUSE_DAYS = 3
-"""The most days between two probes."""
+"""Maximum number of days between two probes."""
 
 HIDES_MS = 7 * DAY_MS
 """An agent unreachable for this long is no longer shown (NETWORK 2)."""
 
 AGAIN_MS = 30 * 60_000
-"""Pause before the next try if an agent could not be probed because its host or network was called too often."""
+"""Pause before the next attempt if an agent could not be probed because its host or network was called too often."""
 
 INBOX_CLOSED = ""
-"""In place of what proves an owner: there is no inbox at the address any more."""
+"""Used in place of the proof of an owner: the inbox at the address no longer exists."""
 
 REFUSALS = {
     b"gone": "inbox.unknown",
@@ -67,7 +67,7 @@ REFUSALS = {
     b"signature": "signature.replayed",
     b"conflict": "idempotency.conflict",
 }
-"""Codes for what the scripts refuse."""
+"""Refusal codes by the first word of a script's reply."""
 
 
 class AgentStore:
@@ -78,7 +78,7 @@ class AgentStore:
         self._idempotency_ms = idempotency_ttl * 1000
 
     async def put(self, listing: Listing, idempotency: IdempotencyKey | None) -> tuple[int, bool]:
-        """List an agent or renew its entry: when it ends (ms), and whether it is an earlier request, answered again.
+        """List an agent or renew its entry. Returns when the entry ends (ms), and whether this is a replay.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `agents.host_full`, `idempotency.conflict`, `signature.replayed`.
         """
@@ -105,7 +105,7 @@ class AgentStore:
                 raise _refused(reply)
 
     async def has_room(self, address: str, agent_id: str) -> bool:
-        """Whether an address has this entry, or room for one more; those that have ended do not count."""
+        """Whether an address has this entry, or room for one more. Entries that have ended do not count."""
         listed = keys.agents_of(address)
         now = await now_ms(self._store, listed)
         names = cast("list[bytes]", await self._store.command("ZRANGE", listed, f"({now}", "+inf", "BYSCORE"))
@@ -114,7 +114,7 @@ class AgentStore:
     async def submit(
         self, host: str, fields: Mapping[str, str], *, agent_id: str, client: str, idempotency: IdempotencyKey | None
     ) -> bool:
-        """Have the agent at a URL checked: whether it is an earlier request, answered again.
+        """Schedule a check of the agent at a URL. Returns whether this is a replay.
 
         Raises Refused `agents.host_full`, `idempotency.conflict`.
         """
@@ -139,17 +139,17 @@ class AgentStore:
                 raise _refused(reply)
 
     async def take(self, partitions: Sequence[int]) -> dict[int, TakenNames]:
-        """Ids of entries to be checked, for this worker alone; partitions that are out of reach are left for later.
+        """Take entries that are due for a check, exclusively for this worker. Returns their ids by partition.
 
-        Raises StoreUnavailable if all are.
+        Partitions that are out of reach are left for later. Raises StoreUnavailable if all are.
         """
         due = {partition: keys.agents_due(partition) for partition in partitions}
         return await take_due(self._store, due, HIDDEN_MS)
 
     async def settle(self, agent: StoredAgent, found: CheckResult, again: int) -> str:
-        """Record what the check of a posted URL found; `again`: ms until the next probe of one that stays listed.
+        """Record the result of the check of a posted URL. `again`: ms until the next probe if the agent stays listed.
 
-        Returns `listed`, `stays`, `rejected`, or `stale` if another worker was faster.
+        Returns `listed`, `stays`, `rejected`, or `stale` if another worker was faster or the entry is gone.
         """
         reply = await self._store.run(
             steps.agent_settle(
@@ -167,12 +167,12 @@ class AgentStore:
         return code_of(reply)
 
     async def unschedule(self, agent_id: str) -> None:
-        """Take an entry that is gone off the schedule of checks, unless there is one again."""
+        """Remove an entry that is gone from the schedule of checks, unless it exists again."""
         due = keys.agents_due(ids.partition_of_id(agent_id))
         await self._store.run(steps.agent_unschedule(agent=keys.agent(agent_id), due=due, agent_id=agent_id))
 
     async def probed(self, agent: StoredAgent, probe: Probe, day: int) -> str:
-        """Record what a probe found, and plan the next one in a `day` (ms) or more.
+        """Record what a probe found, and schedule the next probe in one `day` (ms) or more.
 
         Returns the liveness of the agent, or `later`, `removed`, `unknown`, `asked` or `stale` as in
         `lua/agent_probed.lua`.
@@ -182,7 +182,7 @@ class AgentStore:
             steps.agent_probed(
                 entry=EntryKeys.of(agent.id, agent.address),
                 found=probe.found or "",
-                tolerated=PROBES_TO_CHANGE if agent.is_remote else 1,  # what a record says needs no confirmation
+                tolerated=PROBES_TO_CHANGE if agent.is_remote else 1,  # the node's own records need no confirmation
                 day=day,
                 calm=CALM,
                 longest=MAX_PAUSE_DAYS * day,
@@ -201,7 +201,7 @@ class AgentStore:
                 return code_of(reply)
 
     async def read(self, agent_ids: Sequence[str]) -> list[StoredAgent | None]:
-        """Entries, with what their inboxes say; None where there is none."""
+        """Return entries, with what their inboxes tell about them; None for an entry that does not exist."""
         agents: list[StoredAgent | None] = []
         for agent_id, row in zip(agent_ids, await self.rows(agent_ids), strict=True):
             if isinstance(row, StoreUnavailable):
@@ -210,9 +210,9 @@ class AgentStore:
         return agents
 
     async def rows(self, agent_ids: Sequence[str]) -> list[AgentRow | StoreUnavailable | None]:
-        """Entries as they are, with what their inboxes say; None where there is none.
+        """Return entries as stored, with what their inboxes tell about them; None for an entry that does not exist.
 
-        Where the server of an entry or of its inbox cannot be read and others can, its error as a value.
+        If the server of an entry or of its inbox cannot be reached but others can, the value is the error.
         """
         found = await self._store.run_reachable([("HGETALL", keys.agent(each)) for each in agent_ids])
         entries = [each if isinstance(each, StoreUnavailable) else fields_of(each) for each in found]
@@ -222,11 +222,11 @@ class AgentStore:
         return [_row(each, seen_at.get(_inbox_of(each))) for each in entries]
 
     async def readable(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], list[str]]:
-        """Those of the `rows` that can be read; and which are out of reach."""
+        """Return the `rows` that can be read by id, and the ids of those out of reach."""
         return await read_reachable(agent_ids, self.rows)
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:
-        """An entry, as soon as it is checked or the time is up."""
+        """Return an entry as soon as it is checked, or after `seconds`."""
 
         async def read() -> StoredAgent | None:
             [found] = await self.read([agent_id])
@@ -241,7 +241,7 @@ class AgentStore:
         )
 
     async def remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:
-        """Remove an entry for its owner: the script compares `proven_by` with the inbox (`lua/agent_remove.lua`).
+        """Remove an entry for its owner. The script compares `proven_by` with the inbox (`lua/agent_remove.lua`).
 
         Raises Refused `agent.unknown`, `inbox.token`, `signature.replayed`.
         """
@@ -260,19 +260,19 @@ class AgentStore:
 
 
 def _refused(reply: object) -> Refused:
-    """The refusal in a script's reply."""
+    """Return the refusal for a script's reply."""
     return Refused(REFUSALS[cast("list[bytes]", reply)[0]])
 
 
 def _inbox_of(fields: Mapping[bytes, bytes] | StoreUnavailable) -> str:
-    """The address of the inbox that an entry is reached through; empty if there is none."""
+    """Return the address of the inbox through which an agent is reached; empty if there is none."""
     if isinstance(fields, StoreUnavailable) or fields.get(b"proof", b"domain") == b"domain":
         return ""
     return fields[b"address"].decode()
 
 
 def _row(fields: Mapping[bytes, bytes] | StoreUnavailable, seen: object) -> AgentRow | StoreUnavailable | None:
-    """An entry of these fields, and of what was read of its inbox."""
+    """Build the row of an entry from its fields and from the `seen` field of its inbox."""
     if isinstance(fields, StoreUnavailable):
         return fields
     if isinstance(seen, StoreUnavailable):

@@ -1,4 +1,4 @@
-"""GET /api/v1/events (NETWORK 3): a page, or a stream."""
+"""GET /api/v1/events (NETWORK 3), answered by a page or a stream."""
 
 from msgspec.structs import replace
 
@@ -20,13 +20,14 @@ from node.web.signature import Signatures
 from node.web.streams import STREAM_HEADERS, StreamCount, Streaming, hold_place
 
 MAX_STREAMS = 2000
-"""Streams that one process holds open: half of the connections that it accepts. Beyond that, 503."""
+"""Maximum number of open streams in one process: half of the connections that it accepts. Beyond that, 503."""
 
 LOOK_BYTES = 256
-"""Cost of an event that is looked at and not wanted (3 µs), in bytes of an answer."""
+"""Cost of an event that is read but not wanted (3 µs), as bytes of an answer."""
 
 THREAD_BYTES = 32 * 1024
-"""Cost of a page of a thread's events, in bytes of an answer: its text is read for each, twice where it begins now."""
+"""Cost of a page of a thread's events, as bytes of an answer: each page reads the thread's text, twice if it begins
+now."""
 
 LAST_EVENT_ID = b"last-event-id"
 
@@ -75,7 +76,7 @@ class EventsApi:
             return json_response(page, headers=NO_STORE)
         if topic.has_ended:
             raise Refused("store.busy", retry_after=5)
-        kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
+        kind = query.topic.partition(":")[0]  # not the id: the operator is not told which sessions a client follows
         async with self._streams.opening(MAX_STREAMS) as opening:
             opening.callback(lambda: request.add_cost(topic.looked * LOOK_BYTES))
             first, is_reset = await self._begin(request, topic, query)
@@ -85,7 +86,7 @@ class EventsApi:
             return Streaming(stream.run, headers, opening.pop_all().aclose)
 
     async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[EventBatch, bool]:
-        """The first events of a stream, and whether they are not those that the client asked for."""
+        """Return the first events of a stream, and whether they replace those that the client asked for."""
         last = request.header(LAST_EVENT_ID)
         cursor, is_reset = last or query.cursor, False
         while True:
@@ -94,7 +95,7 @@ class EventsApi:
             except CursorTooOld as error:
                 if not last:
                     raise _too_old(topic, error) from None
-                cursor, is_reset = topic.cursor(error.oldest), True  # also that one may be gone when it is read
+                cursor, is_reset = topic.cursor(error.oldest), True  # that event may be gone, too, when it is read
             except Invalid as invalid:
                 raise _where_it_is(request, invalid) from None
 
@@ -104,7 +105,7 @@ class EventsApi:
 
 
 def _where_it_is(request: Request, invalid: Invalid) -> Invalid:
-    """What is wrong with a cursor, at the header if it is from there."""
+    """Return the error about a cursor, located at the header if the cursor is from there."""
     if not request.header(LAST_EVENT_ID):
         return invalid
     return invalid.moved(lambda _: ("header", "Last-Event-ID"))

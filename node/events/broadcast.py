@@ -1,8 +1,8 @@
-"""One reader of a source for all its followers in this process: a follower costs Redis nothing.
+"""Reads a source once for all its followers in this process, so that a follower costs Redis nothing.
 
-The reader keeps the last events in memory, encoded as they are sent. Each follower has a place among them, so a new
-event costs one append, and one call for each follower that wants it: as long as its connection has room, no task is
-woken. Followers are notified some at a time, and other requests are served in between.
+The reader keeps the last events in memory, encoded as they are sent, and each follower has a position among them. So a
+new event costs one append, and one call for each follower that wants it. No task is woken while the follower's
+connection has room. Followers are notified in groups, and other requests are served in between.
 """
 
 import asyncio
@@ -23,58 +23,59 @@ from node.store import Listener, StoreUnavailable, WakeUps
 from node.web.streams import PIECE_BYTES
 
 READ_AT_ONCE = 100
-"""Events read together."""
+"""Maximum number of events read at a time."""
 
 READ_BYTES = 1024 * 1024
-"""About how many bytes they have at most, as large as the last ones were."""
+"""Approximate maximum size of the events read at a time, estimated from the size of the last ones."""
 
 POLL_SECONDS = 5.0
-"""The longest time between two reads without a wake-up, in case one was lost."""
+"""Maximum time between two reads without a wake-up, in case a wake-up was lost."""
 
 RETRY_SECONDS = 0.5
 """Pause between two reads while Redis is out of reach."""
 
 MAX_BEHIND_BYTES = 256 * 1024
-"""A follower with this much left to read is dropped: it is too slow, and all of that would have to be kept for it."""
+"""Maximum bytes that a follower may be behind. A follower that is further behind is dropped as too slow, because all
+those events would have to be kept for it."""
 
 CATCH_UP_SECONDS = 2.0
-"""How long a broadcast waits before it reads on for followers that have more than that left of events that came
-together. They get one piece after the other, as they read them, and those who read at all shall not be dropped."""
+"""After a batch larger than MAX_BEHIND_BYTES, how long a broadcast waits for followers that are behind by more than
+that before it reads on. They get the batch piece by piece, and a follower that reads at all should not be dropped."""
 
 CHECK_SECONDS = 0.02
-"""How often it looks meanwhile."""
+"""Interval at which the broadcast checks the followers meanwhile."""
 
 KEPT_BYTES = 4 * MAX_BEHIND_BYTES
-"""Size of the events kept for followers that are behind, and for new ones, besides the last that were read. Followers
-that have not been dropped are not behind by more than half of it when more is read."""
+"""Size of the events kept in memory, besides the last batch, for new followers and for those that are behind. When more
+is read, followers that were not dropped are behind by at most half of this."""
 
 REST, SHORT_REST = 8.0, 4.0
-"""How long a broadcast rests after notifying its followers of events, as a multiple of the time that took, so that they
-take a ninth of a process, however many they are. What happens meanwhile is sent to each of them together. The rest is
-short if events come seldom, so that the next one does not wait for long, and while there are more than can be read at
-once, so that followers catch up."""
+"""How long a broadcast rests after notifying its followers, as a multiple of the time that the notifying took. So they
+take a ninth of a process, however many they are, and events that come during a rest are sent together. The rest is
+short if events are rare, so that the next event does not wait for long, and while more events are stored than one read
+returns, so that followers catch up."""
 
 NOTIFIED_AT_ONCE = 100
-"""Followers notified before other work has its turn: sending to them takes about a millisecond."""
+"""Followers notified before the event loop does other work: sending to them takes about a millisecond."""
 
 NOTIFIED_BYTES = 4 * 1024 * 1024
-"""Bytes sent to them before that, if their events are large: as many are copied in about a millisecond, too."""
+"""Bytes sent to followers before the event loop does other work: copying them also takes about a millisecond."""
 
 SELDOM_SECONDS = 0.25
-"""Events that come at least this long after the ones before reach all followers without a rest in between, so that they
-get them soonest. Where events come faster there is a rest after every NOTIFIED_AT_ONCE followers, or NOTIFIED_BYTES,
-and none for fewer; otherwise the threads that write to sockets would have all the processors for as long as it takes to
-write to thousands."""
+"""Events that come at least this long after the previous ones reach all followers without a rest in between, so that
+they arrive as soon as possible. If events come faster, there is a rest after every NOTIFIED_AT_ONCE followers or
+NOTIFIED_BYTES, and none for fewer. Otherwise the threads that write to sockets would occupy all processors for as long
+as it takes to write to thousands of followers."""
 
 MAX_SHARED = 64
-"""Pieces of a batch that are kept until all followers have been notified of it, for the next one that wants the same.
-The bound keeps many different selections of types from multiplying its size in memory."""
+"""Maximum number of pieces of a batch that are kept for reuse by followers that want the same, until all followers have
+been notified. The limit keeps many different selections of types from multiplying the size of a batch in memory."""
 
 NOTHING = Frames(())
 
 Push = Callable[[Frames], bool]
-"""Sends events at once. Returns False if the connection has no room for more: they are on their way, and the follower's
-own task has to wait until they are sent."""
+"""Sends events immediately. Returns False if the connection has no room for more: the events are on their way, and the
+follower's own task must wait until they are sent."""
 
 
 class Follower:
@@ -84,26 +85,26 @@ class Follower:
         self._broadcast = broadcast
         self._after = after
         self._number = 0
-        """Number of the next frame to look at."""
+        """Number of the next frame to read."""
         self._types = types
         self._news: asyncio.Future[None] | None = None
-        """Resolved when there is something for `next`; None while nobody waits."""
+        """Resolved when there are events for `next`, or the follower has ended; None while nobody waits."""
         self._push: Push | None = None
         self.has_ended = False
-        """Whether there will be no more: the entity is gone, or the process is about to stop."""
+        """Whether there will be no more events: the entity is gone, or the process is about to stop."""
         self.on_too_slow: Callable[[], object] | None = None
-        """Called if the follower does not keep up; it hears nothing more."""
+        """Called if the follower does not keep up. The follower then gets no more events."""
 
     @property
     def position(self) -> Position:
-        """The place up to which the follower has got everything."""
+        """The position up to which the follower has got everything."""
         return max(self._after, self._broadcast.position_of(self._number))
 
     async def next(self, seconds: float, push: Push | None = None) -> Frames:
-        """The next events, waiting up to `seconds` for one; none if the time is up or the follower has ended.
+        """Return the next events, waiting up to `seconds` for one; none after that, or if the follower has ended.
 
-        With `push`, events go there while it waits, until that returns False, and it returns what follows. Either gets
-        no more than a piece at a time.
+        With `push`, events are passed to `push` while this waits, until `push` returns False; then the events after
+        those are returned. In both cases, no more than one piece is given at a time.
         """
         most = PIECE_BYTES if push else sys.maxsize
         frames = self._take(most)
@@ -119,7 +120,7 @@ class Follower:
         return self._take(most)
 
     def notify(self, types: set[str], size: int) -> None:
-        """Notify it of new events of these types, of `size` bytes in all; drop it if it was too far behind before."""
+        """Notify the follower of `size` bytes of new events of these types, or drop it if it was too far behind."""
         if self._news is None:  # its task is busy: it is sending, or about to wait again
             if self.is_behind(MAX_BEHIND_BYTES + size):
                 self.drop()
@@ -129,30 +130,30 @@ class Follower:
             self._wake()
 
     def end(self) -> None:
-        """There will be no more."""
+        """Tell the follower that there will be no more events."""
         self.has_ended = True
         self._wake()
 
     def leave(self) -> None:
         """Stop following."""
-        # It leads to the task, whose failure, once cancelled, leads back here: only the collector would free both.
+        # The callback refers to a task whose exception refers back here, a cycle that only the collector would free.
         self.on_too_slow = None
         self._broadcast.leave(self)
 
     def is_behind(self, most: int) -> bool:
-        """Whether it has more bytes than that left to send, and is to be dropped for it."""
+        """Whether more than `most` bytes are left to send, and the follower may be dropped for that."""
         is_busy = self._news is None or self._news.done()
         return is_busy and self.on_too_slow is not None and self._broadcast.bytes_from(self._number) > most
 
     def drop(self) -> None:
-        """End it: it is too slow."""
+        """Stop following because the follower is too slow."""
         on_too_slow = self.on_too_slow
         self.leave()
         if on_too_slow:
             on_too_slow()
 
     def _push_all(self, push: Push) -> bool:
-        """Whether the connection had room for all that there is."""
+        """Push all available events. Returns whether the connection had room for them."""
         while frames := self._take(PIECE_BYTES):
             if not push(frames):
                 return False
@@ -168,29 +169,29 @@ class Follower:
 
 
 class Broadcast:
-    """The followers of one source, and the task that reads for them; it runs while there are any."""
+    """The followers of one source, and the task that reads for them. The task runs while there are followers."""
 
     def __init__(self, source: EventSource, wakeups: WakeUps, everybody: set[Follower]) -> None:
-        """`everybody`: the followers of all broadcasts of the process, among which this one keeps its own."""
+        """`everybody`: the followers of all broadcasts of the process. This broadcast adds its own to them."""
         self._source = source
         self._wakeups = wakeups
         self._everybody = everybody
         self._followers: set[Follower] = set()
         self._frames: deque[Frame] = deque()
         self._first_number = 0
-        """Number of the oldest frame that is kept; frames are numbered from 0."""
+        """Number of the oldest frame in memory. Frames are numbered from 0."""
         self._floor: Position = START
-        """All events after it are among the frames."""
+        """Position after which all events are among the frames."""
         self._position: Position = START
-        """Up to where the source has been read."""
+        """Position up to which the source has been read."""
         self._bytes = 0
-        """Size of all frames since the reader was started."""
+        """Total bytes of all frames since the reader was started."""
         self._batch_after: Position = START
-        """Where the last batch began."""
+        """Position at which the last batch began."""
         self._batch_number = 0
-        """Number of its first frame."""
+        """Number of the first frame of the last batch."""
         self._shared: dict[tuple[int, frozenset[str], int], tuple[Frames, int]] = {}
-        """What `frames_from` has found in it, kept while followers are notified."""
+        """Results of `frames_from` for the last batch, kept while followers are notified."""
         self._reading: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -198,11 +199,11 @@ class Broadcast:
         return len(self._followers)
 
     async def newest(self) -> Position:
-        """The position at which a follower can join now. Raises Refused, StoreUnavailable."""
+        """Return the position at which a follower can join now. Raises Refused, StoreUnavailable."""
         return self._position if self._reading else await self._source.newest()
 
     def join(self, after: Position, types: frozenset[str]) -> Follower | None:
-        """A follower of what comes after a position; None if the events between that and now must be read first."""
+        """Add a follower of the events after a position. Returns None if older events than those kept are needed."""
         if self._reading is None:
             self._floor = self._position = after
             self._reading = asyncio.create_task(self._run())
@@ -214,21 +215,21 @@ class Broadcast:
         return follower
 
     def leave(self, follower: Follower) -> None:
-        """One follower less."""
+        """Remove a follower."""
         self._followers.discard(follower)
         self._everybody.discard(follower)
         if not self._followers and self._listener:
             self._listener.hear(b"")
 
     def end(self) -> None:
-        """End all followers with what they have got."""
+        """End all followers."""
         for follower in self._followers:
             follower.end()
 
     def frames_from(self, number: int, after: Position, types: frozenset[str], most: int) -> tuple[Frames, int]:
-        """The frames of these types from a number on and behind the position `after`, and the number to go on from.
+        """Return frames of these types from a number on and after the position `after`, and the number to go on from.
 
-        They have `most` bytes together at most, unless a larger one comes first, which is then the only one.
+        The frames have at most `most` bytes together. If the first one is larger, it is the only one.
         """
         next_number = self._first_number + len(self._frames)
         if number >= next_number:
@@ -252,19 +253,19 @@ class Broadcast:
         return Frames(found), next_number
 
     def position_of(self, number: int) -> Position:
-        """The position before the frame of that number, or the newest position if there is no such frame yet."""
+        """Return the position before the frame with a number, or the newest position if there is no such frame yet."""
         index = number - self._first_number
         if index >= len(self._frames):
             return self._position
         return self._frames[index - 1].position if index > 0 else self._floor
 
     def bytes_from(self, number: int) -> int:
-        """Size of the frames from a number on."""
+        """Return the total bytes of the frames from a number on."""
         index = number - self._first_number
         return self._bytes - self._frames[index - 1].end if 0 < index <= len(self._frames) else self._bytes
 
     async def _run(self) -> None:
-        """Read for the followers until the last one has left, or there is nothing to follow any more."""
+        """Read for the followers until the last one has left, or the source has ended."""
         try:
             with await self._wakeups.listen(self._source.channel) as self._listener:
                 await self._read(self._listener)
@@ -273,7 +274,7 @@ class Broadcast:
             await self._let_catch_up(0)
         finally:
             self._listener = self._reading = None
-            # A reader that is started later counts bytes from 0 again, and goes on with the numbers of the frames.
+            # A reader that is started later counts bytes from 0 again, but continues the numbers of the frames.
             self._first_number += len(self._frames)
             self._frames.clear()
             self._shared.clear()
@@ -304,8 +305,8 @@ class Broadcast:
                 await listener.next(POLL_SECONDS)
 
     def _keep(self, batch: EventBatch, frames: Sequence[Frame]) -> int:
-        """Add the events of a batch to those in memory, and return their size."""
-        # Before the new ones are added: a whole batch stays until those who wait for it have it, however large it is.
+        """Add the events of a batch to those in memory, and return their total bytes."""
+        # Done before adding: a batch stays whole, however large it is, until all who wait for it have it.
         self._forget()
         self._batch_after, self._batch_number = self._position, self._first_number + len(self._frames)
         self._shared.clear()
@@ -318,15 +319,15 @@ class Broadcast:
         return self._bytes - bytes_before
 
     def _forget(self) -> None:
-        """Drop the oldest events in memory if they are too many."""
+        """Drop the oldest events beyond KEPT_BYTES from memory."""
         while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
             self._floor = self._frames.popleft().position
             self._first_number += 1
 
     async def _notify(self, types: set[str], size: int, rest: float, *, is_seldom: bool) -> None:
-        """Notify all followers, and rest `rest` times as long as that takes: in between, or afterwards if `is_seldom`.
+        """Notify all followers, and rest for `rest` times as long as that takes.
 
-        `size`: bytes of the new events.
+        The rests are in between, or all at the end if `is_seldom`. `size`: bytes of the new events.
         """
         at_once = max(1, min(NOTIFIED_AT_ONCE, NOTIFIED_BYTES // size))
         all_began = began = monotonic()
@@ -340,7 +341,10 @@ class Broadcast:
             await sleep(rest * (monotonic() - all_began))
 
     async def _let_catch_up(self, most: int) -> None:
-        """Wait until no follower has more bytes than that left, drop those who do not take them, and forget them."""
+        """Wait until no follower is behind by more than `most` bytes, and drop those that are after CATCH_UP_SECONDS.
+
+        Then drop events from memory that are no longer needed.
+        """
         ends = monotonic() + CATCH_UP_SECONDS
         while behind := [each for each in self._followers if each.is_behind(most)]:
             if monotonic() >= ends:
@@ -356,19 +360,19 @@ class Broadcasts:
     """The broadcasts of a process, one for each topic that somebody follows or is about to. They are held weakly."""
 
     def __init__(self, wakeups: WakeUps, most: int) -> None:
-        """`most`: requests that may wait for an event in this process at a time."""
+        """`most`: maximum number of requests that may wait for an event in this process at a time."""
         self._wakeups = wakeups
         self._most = most
         self._followers: set[Follower] = set()
-        """Those of all broadcasts: each request that would wait asks how many there are, however many topics."""
+        """The followers of all broadcasts, in one set: every request that is about to wait needs their number."""
         self._by_topic: WeakValueDictionary[tuple[str, Hashable], Broadcast] = WeakValueDictionary()
         self.has_ended = False
         """Whether the process is about to stop."""
 
     def of(self, topic: str, shown: Hashable, source: EventSource) -> Broadcast:
-        """The broadcast of a topic for those who have shown the same proof, so that nobody follows by another's.
+        """Return the broadcast of a topic for clients with the same proof, so that nobody follows by another's proof.
 
-        `topic` and `shown` are not joined: clients write both, and could make one look like a part of the other.
+        `topic` and `shown` are not concatenated: clients choose both, and could make one look like part of the other.
         """
         name = topic, shown
         broadcast = self._by_topic.get(name)
@@ -382,14 +386,14 @@ class Broadcasts:
         return not self.has_ended and len(self._followers) < self._most
 
     def counts(self) -> Counter[str]:
-        """Followers by the first word of their topic."""
+        """Return the number of followers by the first word of their topic."""
         counts: Counter[str] = Counter()
         for (topic, _), broadcast in list(self._by_topic.items()):
             counts[topic.partition(":")[0]] += len(broadcast)
         return counts
 
     def end(self) -> None:
-        """End all followers: the process is about to stop."""
+        """End all followers, because the process is about to stop."""
         self.has_ended = True
         for broadcast in list(self._by_topic.values()):
             broadcast.end()

@@ -1,4 +1,4 @@
-"""GET /api/v1/.../{id}/callbacks: how far the callbacks about a thing are, for its owner alone (NETWORK 4)."""
+"""GET /api/v1/.../{id}/callbacks: the delivery state of an entity's callbacks, for its owner only (NETWORK 4)."""
 
 from node.board.service import Board
 from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords
@@ -19,7 +19,7 @@ NOTHING_SHOWN = "callbacks.proof"
 
 
 class DeliveriesApi:
-    """Delivery states over HTTP: each feature says who may read, and the record is the same for all."""
+    """Delivery states over HTTP. Each feature decides who may read them; the records are the same for all features."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class DeliveriesApi:
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
     def routes(self) -> tuple[Route, ...]:
-        """NETWORK 4; those of inboxes are ours."""
+        """NETWORK 4, and the route of inboxes in addition."""
         return (
             *routes_of("tasks", ("GET", "/api/v1/tasks/{id}/callbacks", self.of_task)),
             *routes_of("sessions", ("GET", "/api/v1/sessions/{id}/callbacks", self.of_session)),

@@ -1,7 +1,7 @@
-"""The public feed: one stream of references to what happened, which workers copy from the outboxes.
+"""The public feed: one stream of references to events, which workers copy from the outboxes.
 
-It holds no contents: whoever reads an event reads the entity itself, as everybody may see it at that time. So what the
-operator has hidden since is not shown, and an event takes some 100 bytes whatever it is about.
+The feed has no contents. Whoever reads an event reads the entity itself, as everybody may see it at that time. So an
+entity that the operator has hidden since is not shown, and an event takes some 100 bytes whatever it is about.
 """
 
 import asyncio
@@ -26,31 +26,31 @@ TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress", "ta
         *("agent.listed", "agent.removed"),
     )
 }
-"""The public kinds of events in the outboxes, and the types that clients know them by."""
+"""The public kinds of events in the outboxes, with the types by which clients know them."""
 
 READ_EACH = 8
-"""Entries of each outbox that are read at once. All 512 that may be copied together take Redis some 2 ms."""
+"""Entries that are read from each outbox at a time. Copying the maximum of 512 together takes Redis some 2 ms."""
 
 SLACK = 256
-"""Entries that the feed may have beyond its length, so that it is not trimmed for each one. Trimming this many takes
+"""Entries by which the feed may exceed its length, so that it is not trimmed for every entry. Trimming this many takes
 Redis less than a millisecond."""
 
 Entries = list[tuple[bytes, list[bytes]]]
 
 
 class CopiedPart(NamedTuple):
-    """The part of an outbox that a step copies."""
+    """The part of an outbox that one step copies."""
 
     partition: int
     first: str
-    """Where its last copy ended, as far as this process knows; empty for the beginning."""
+    """Entry id at which the last copy of the outbox ended, as far as this process knows; empty for the beginning."""
     last: str
-    """Where this one ends."""
+    """Entry id at which this copy ends."""
 
 
 @step
 def feed_append(*, feed: Key, marks: Key, most: int, slack: int, outboxes: int, parts: Rest) -> None:
-    """Events of some outboxes, copied once."""
+    """Copy events of some outboxes, each exactly once."""
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
@@ -60,28 +60,29 @@ class FeedEntry(msgspec.Struct, frozen=True):
     type: str
     entity: str
     seq: int
-    """Of the reply; 0 for an event that is not about one."""
+    """Number of the reply; 0 for an event that is not about a reply."""
     at: int
     """When it happened, milliseconds since 1970."""
 
 
 class FeedCopier:
-    """A worker's part in the feed: the handler of a group of readers of the outboxes.
+    """A worker's part in the feed: the handler of the group `feed`, which reads the outboxes.
 
-    Whichever outbox it is called for, it copies from all of them what happened until then, in the order of time. So the
-    feed is in that order, as far as the clocks of a cluster's servers agree, although the outboxes are read one by one.
+    Whichever outbox it is called for, it copies from all outboxes what happened until then, in the order of time. So
+    the feed is in the order of time although the outboxes are read one by one, as far as the clocks of a cluster's
+    servers agree.
     """
 
     def __init__(self, store: Store, most: int) -> None:
-        """`most`: entries that the feed keeps."""
+        """`most`: maximum number of entries that the feed keeps."""
         self._store = store
         self._most = most
         self._turn = asyncio.Lock()
         self._marks: dict[int, str] = {}
-        """Where the copies of each outbox ended, as far as this process knows."""
+        """Entry id by partition at which the last copy of its outbox ended, as far as this process knows."""
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Copy until these events, which are of one outbox. Raises StoreUnavailable."""
+        """Copy everything up to and including these events of one outbox. Raises StoreUnavailable."""
         if not any(event.kind in TYPES for event in events):
             return
         partition, until = events[0].partition, max(entry_id(event.id) for event in events)
@@ -96,18 +97,18 @@ class FeedCopier:
         return {int(name): mark.decode() for name, mark in found.items() if name.isdigit()}
 
     async def _copy(self, partition: int, until: int) -> bool:
-        """Copy some of what happened until that time (ms). Returns whether there was anything.
+        """Copy some of the events until a time (ms). Returns whether there were any.
 
-        Raises StoreUnavailable also if only the outbox of that partition cannot be read: its events would otherwise be
+        Raises StoreUnavailable even if only the outbox of this partition cannot be read: its events would otherwise be
         acknowledged, and then trimmed, without having been copied.
 
-        All that happened before is there to be read: the time is that of an event which has been read already. What was
-        not copied has not been trimmed, since this group has not acknowledged it.
+        All earlier events can be read: the time is that of an event that was already read, and events that were not
+        copied have not been trimmed, because this group has not acknowledged them.
         """
         found = await self._read(until)
         if partition not in found:
             raise StoreUnavailable("the outbox cannot be read")
-        # Of an outbox that has more, nothing is known beyond what was read of it.
+        # An outbox may have more entries than were read, so nothing after its last entry here can be copied yet.
         ends = [entry_id(entries[-1][0]) for entries in found.values() if len(entries) == READ_EACH]
         end = min(ends, default=(until, math.inf))
         copied: dict[int, CopiedPart] = {}
@@ -132,14 +133,14 @@ class FeedCopier:
                 parts=parts,
             )
         )
-        if reply == [b"moved"]:  # another worker has copied, or this one before it was restarted
+        if reply == [b"moved"]:  # another worker has copied, or this worker did before it was restarted
             self._marks = await self._known_marks()
         else:
             self._marks |= {outbox.partition: outbox.last for outbox in copied.values()}
         return True
 
     async def _read(self, until: int) -> dict[int, Entries]:
-        """What follows the marks in each outbox that can be read, until that time (ms)."""
+        """Read the entries after the mark of each outbox that can be reached, until a time (ms)."""
         partitions = range(ids.PARTITIONS)
         starts = [f"({mark}" if (mark := self._marks.get(each)) else "-" for each in partitions]
         reading = [
@@ -157,25 +158,25 @@ class FeedStore:
         self._store = store
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
-        """The next `count` entries. Raises CursorTooOld, also for a position after the last entry."""
+        """Return the next `count` entries. Raises CursorTooOld, also for a position after the last entry."""
         start = f"{after[0]}-{after[1]}"
         found = cast("Entries", await self._store.command("XRANGE", keys.FEED, start, "+", "COUNT", count + 1))
         if found and _position(found[0][0]) == after:
-            del found[0]  # while it is there, nothing behind it has been trimmed
+            del found[0]  # while this entry exists, nothing after it has been trimmed
         else:
             await self._require_kept(after)
         return [_entry(entry, flat) for entry, flat in found[:count]]
 
     async def newest(self) -> Position:
-        """After the last entry."""
+        """Return the position after the last entry."""
         return (await self._ends())[1]
 
     async def oldest(self) -> Position:
-        """Before the first entry."""
+        """Return the position before the first entry."""
         return (await self._ends())[0]
 
     async def _require_kept(self, after: Position) -> None:
-        """Raise CursorTooOld unless all entries after that position were there before this was called."""
+        """Raise CursorTooOld if entries after a position may be missing."""
         oldest, newest = await self._ends()
         if after < oldest:
             raise CursorTooOld(oldest)
@@ -183,10 +184,10 @@ class FeedStore:
             raise CursorTooOld(newest)
 
     async def _ends(self) -> tuple[Position, Position]:
-        """The positions before the first entry and after the last one, the second never before the first.
+        """Return the positions before the first entry and after the last one. The second is never before the first.
 
-        If Redis has lost the feed but not FEED_MARKS, both are where the feed was last trimmed. A reader that is sent
-        to an end before the beginning would be sent back and forth for ever.
+        If Redis has lost the feed but not FEED_MARKS, both are where the feed was last trimmed. If the end were before
+        the beginning, a reader would be sent back and forth for ever.
         """
         trimmed, last = await self._store.run_all(
             [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
@@ -197,10 +198,10 @@ class FeedStore:
 
 
 def _reference(at: int, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
-    """The entry of the feed for an event of that time (ms); nothing for one that is not public.
+    """Return the feed entry for an event at a time (ms); empty for an event that is not public.
 
-    Nothing either for what is no event: each copy is of all outboxes, and would fail for ever. The readers of that
-    outbox log it (`outbox`).
+    Empty also for an entry that is no event: each copy is from all outboxes, so every copy would fail on that entry for
+    ever. The readers of its outbox log it (`outbox`).
     """
     fields = fields_of(flat)
     kind, entity = TYPES.get(fields.get(b"type", b"").decode(errors="replace")), fields.get(b"id")

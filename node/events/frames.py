@@ -1,4 +1,4 @@
-"""Events as they are sent: written once for all who get the same ones."""
+"""Encodes events for sending, once for all followers that get the same events."""
 
 from asyncio import sleep
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,12 +15,12 @@ Form = Literal["sse", "ndjson"]
 
 
 ENCODED_BYTES = 512 * 1024
-"""Bytes of events encoded before other work has its turn: about two milliseconds. A hundred replies that come together
-may have 8 MB."""
+"""Bytes of events encoded before the event loop does other work: about two milliseconds. A hundred replies that are
+read together may have 8 MB."""
 
 
 class Frame:
-    """One event as it is sent."""
+    """One event in the form in which it is sent."""
 
     __slots__ = ("end", "json", "position", "view")
 
@@ -29,7 +29,7 @@ class Frame:
         self.view = EventView(cursor_of(source, event.position), event.type, event.at, event.data)
         self.json = one_line(msgspec.json.encode(self.view))
         self.end = 0
-        """Bytes of all events of the broadcast up to this one."""
+        """Total bytes of the broadcast's events up to and including this one."""
 
 
 class Frames:
@@ -48,7 +48,7 @@ class Frames:
         return len(self._frames)
 
     def written(self, form: Form) -> bytes:
-        """All of them in one piece."""
+        """Return all events in one piece."""
         piece = self._by_form.get(form)
         if piece is None:
             piece = b"".join([written(form, each.view.id, each.view.type, each.json) for each in self._frames])
@@ -57,7 +57,7 @@ class Frames:
 
 
 async def encoded(source: str, events: Iterable[SourceEvent]) -> list[Frame]:
-    """Events of a source, for all who follow it."""
+    """Encode events of a source for all its followers."""
     frames: list[Frame] = []
     left = ENCODED_BYTES
     for event in events:
@@ -70,7 +70,7 @@ async def encoded(source: str, events: Iterable[SourceEvent]) -> list[Frame]:
 
 
 def together(frames: Iterable[Frame]) -> Iterator[Frames]:
-    """Events that fit into a piece together, and each that is larger by itself. They are taken as they are needed."""
+    """Group events so that each group fits into one piece; a larger event is a group by itself. Lazy."""
     found: list[Frame] = []
     size = 0
     for frame in frames:
@@ -84,7 +84,7 @@ def together(frames: Iterable[Frame]) -> Iterator[Frames]:
 
 
 def written(form: Form, cursor: str, kind: str, content: bytes) -> bytes:
-    """One event, or what a stream says of itself; `content` is JSON on one line."""
+    """Return one event, or one notice of a stream, in a stream's form. `content` is JSON on one line."""
     if form == "ndjson":
         return content + b"\n"
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), kind.encode(), content)

@@ -1,4 +1,4 @@
-"""What the event feed takes and shows (NETWORK 3)."""
+"""Requests and answers of the event feed (NETWORK 3)."""
 
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ class EventQuery(msgspec.Struct):
 
 
 class EventView(msgspec.Struct):
-    """Something that happened. `data` is how that thing stands when the event is sent; it never carries a token."""
+    """Something that happened. `data` is the state of the entity when the event is sent, and never has a token."""
 
     id: Annotated[str, Meta(description="The cursor after this event", examples=["ZmVlZC4x"])]
     type: Annotated[str, Meta(examples=["thread.posted"])]

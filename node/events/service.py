@@ -1,4 +1,4 @@
-"""Following what happens: page by page, or live (NETWORK 3)."""
+"""Following events, page by page or live (NETWORK 3)."""
 
 from collections.abc import Iterator, Sequence
 from time import monotonic
@@ -21,7 +21,7 @@ from node.sessions.service import Sessions
 from node.tasks.service import Tasks
 
 KINDS = ("board", "tasks", "agents", "thread", "task", "session", "inbox")
-"""First words of the topics."""
+"""The first words of topics."""
 
 
 class Topic(msgspec.Struct):
@@ -31,21 +31,21 @@ class Topic(msgspec.Struct):
     broadcasts: Broadcasts
     broadcast: Broadcast
     types: frozenset[str]
-    """Those that it wants."""
+    """The types of events that the client wants."""
     looked: int = 0
-    """How many events of other types were looked at for it."""
+    """Number of events of other types that were read for the client."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody can follow any more, since the process is about to stop."""
+        """Whether nobody can follow any more, because the process is about to stop."""
         return self.broadcasts.has_ended
 
     def cursor(self, position: Position) -> str:
-        """A position as clients get it."""
+        """Return the cursor for a position."""
         return cursor_of(self.source.name, position)
 
     async def begin(self, cursor: str | None, limit: int) -> EventBatch:
-        """The first events of a client that begins there. Raises as `read`, and Invalid."""
+        """Read the first events after a client's cursor. Raises as `read`, and Invalid."""
         match cursor:
             case None | "now":
                 after = await self.broadcast.newest()
@@ -56,17 +56,17 @@ class Topic(msgspec.Struct):
         return await self.read(after, limit)
 
     async def read(self, after: Position, limit: int) -> EventBatch:
-        """The next events. Raises CursorTooOld, Refused if the thing is gone."""
+        """Read the next events. Raises CursorTooOld, Refused if the entity is gone."""
         batch = await self.source.read(after, limit, self.types)
         self.looked += batch.looked
         return batch
 
     def frames(self, batch: EventBatch) -> Iterator[Frames]:
-        """Events of a batch as they are sent, each encoded when its turn comes."""
+        """Yield the events of a batch as they are sent, encoding each only when needed."""
         return together(Frame(self.source.name, event) for event in batch.events)
 
     def join(self, after: Position) -> Follower | None:
-        """Follow from a position on; None if the events between that and now must be read first, or nobody can."""
+        """Follow from a position on. Returns None if earlier events must be read first, or if following has ended."""
         return None if self.has_ended else self.broadcast.join(after, self.types)
 
 
@@ -95,25 +95,25 @@ class Events:
         }
 
     def end(self) -> None:
-        """Let all followers go: the process is about to stop."""
+        """End all followers, because the process is about to stop."""
         self._broadcasts.end()
 
     def followers(self) -> dict[str, int]:
-        """How many follow in this process, by the first word of their topic."""
+        """Return the number of followers in this process by the first word of their topic."""
         return dict.fromkeys(KINDS, 0) | self._broadcasts.counts()
 
     async def feed_cursor(self, topic: str) -> str:
-        """The newest position of the board or of agents, where their pages go on. Raises StoreUnavailable."""
+        """Return the cursor after the newest event of the board or of agents. Raises StoreUnavailable."""
         feed = self._feeds[topic]
         return cursor_of(feed.name, await feed.newest())
 
     def thread_cursor(self, thread_id: str, last_seq: int) -> str:
-        """The position after a reply of a thread."""
+        """Return the cursor after a reply of a thread."""
         source = ThreadSource(self._board, thread_id)
         return cursor_of(source.name, source.after(last_seq))
 
     def topic(self, query: EventQuery, proof: InboxProof) -> Topic:
-        """What a request wants to follow, with what it shows for itself. Raises Invalid."""
+        """Return the topic that a request wants to follow with its credentials. Raises Invalid."""
         source = self._source(query.topic, proof)
         wanted = frozenset(filter(None, (each.strip() for each in query.types.split(","))))
         if unknown := wanted - source.types:
@@ -123,9 +123,9 @@ class Events:
         return Topic(source, self._broadcasts, broadcast, wanted or source.types)
 
     async def page(self, topic: Topic, query: EventQuery) -> EventPage:
-        """The next events, waiting for one if asked to.
+        """Return the next events, waiting for one if asked to.
 
-        Raises Invalid, CursorTooOld, Refused if the thing is gone, StoreUnavailable.
+        Raises Invalid, CursorTooOld, Refused if the entity is gone, StoreUnavailable.
         """
         batch = await topic.begin(query.cursor, query.limit)
         ends = monotonic() + query.wait
@@ -138,7 +138,7 @@ class Events:
                 finally:
                     follower.leave()
                 if follower.has_ended and not frames:
-                    batch = await topic.read(newest, query.limit)  # says so if the thing is gone
+                    batch = await topic.read(newest, query.limit)  # raises Refused if the entity is gone
                     break
                 return _page(topic, [frame.view for frame in frames], query.limit, newest)
             batch = await topic.read(batch.position, query.limit)
@@ -163,6 +163,6 @@ class Events:
 
 
 def _page(topic: Topic, events: Sequence[EventView], limit: int, newest: Position) -> EventPage:
-    """A page of what a follower has got until `newest`."""
+    """Return a page of the events that a follower got, up to the position `newest`."""
     has_more = len(events) > limit
     return EventPage(list(events[:limit]), events[limit - 1].id if has_more else topic.cursor(newest), has_more)

@@ -1,6 +1,6 @@
-"""What can be followed: sources of events, each with an order of its own, and the cursors that name a position in it.
+"""Sources of events that can be followed. Each has its own order of events, and cursors that name a position in it.
 
-A source reads its events from what is stored, so a position means the same to every process, and after a restart.
+A source reads its events from stored data, so a position means the same in every process, and after a restart.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ from node.common import base64url
 from node.common.refusal import Invalid
 
 Position = tuple[int, int]
-"""A place between two events of a source; that of an event is the one after it. Positions of one source are ordered."""
+"""A point between two events of a source. The position of an event is after the event. Positions are ordered."""
 
 START: Position = (0, 0)
 """Before the first event of every source."""
@@ -26,32 +26,32 @@ class SourceEvent(msgspec.Struct, frozen=True):
     """One event of a source."""
 
     position: Position
-    """The place after it."""
+    """The position after the event."""
     type: str
     at: str
     data: object
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """Events that follow each other, without those of types that were not wanted."""
+    """Consecutive events, without those of types that were not wanted."""
 
     events: Sequence[SourceEvent]
     start: Position
     """Where reading began."""
     position: Position
-    """Where it goes on. If there is nothing more to read now, that is not before where any other reader is, even if the
-    last events are gone: only then can it join those who follow."""
+    """Where reading continues. If there is nothing more to read now, this is as far as any other reader has come, even
+    if the last events are gone: otherwise the reader could not join the followers."""
     has_more: bool
     """Whether there is more to read now."""
     looked: int = 0
-    """How many events were looked at without being wanted."""
+    """Number of events that were read but not wanted."""
 
 
 class CursorTooOld(Exception):
-    """Events after the position that a reader asked for are gone, or there never was such a position.
+    """Events after the requested position are gone, or the position never existed.
 
-    No source reads from there: the first follower of a topic determines where its broadcast begins, for all others, too
-    (`node.events.broadcast`).
+    No source reads from such a position, because the first follower of a topic determines for all others where the
+    topic's broadcast begins (`node.events.broadcast`).
     """
 
     def __init__(self, oldest: Position) -> None:
@@ -64,46 +64,47 @@ class EventSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Whose positions these are: a cursor is valid for sources of the same name."""
+        """Name of the order of events. A cursor is valid for all sources with the same name."""
         ...
 
     @property
     def types(self) -> frozenset[str]:
-        """All types of its events."""
+        """All types of the source's events."""
         ...
 
     @property
     def channel(self) -> str:
-        """Where a wake-up says that there may be new events. Only to be used once something was read: before that it
-        is not known whether the entity exists.
+        """Channel on which a wake-up says that there may be new events.
+
+        To be used only after a read, because before that it is not known whether the entity exists.
         """
         ...
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
-        """The next events of these types. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
+        """Read the next events of these types. Raises CursorTooOld, Refused if the entity is gone, StoreUnavailable."""
         ...
 
     async def newest(self) -> Position:
-        """After the last event. Raises as `read`."""
+        """Return the position after the last event. Raises as `read`."""
         ...
 
     async def oldest(self) -> Position:
-        """Before the first event that can be read. Raises as `read`."""
+        """Return the position before the first event that can be read. Raises as `read`."""
         ...
 
 
 def count_within(size: int, events: int, size_of_events: int) -> int:
-    """How many events have about `size` bytes, at least one, if they are as large as those."""
+    """Estimate how many events have `size` bytes, given the size of `events` others. Returns at least 1."""
     return max(1, size * events // max(1, size_of_events))
 
 
 def cursor_of(source: str, position: Position) -> str:
-    """A position as clients get it."""
+    """Return the cursor for a position, as given to clients."""
     return base64url.encode(f"{_mark(source)}.{position[0]}.{position[1]}".encode())
 
 
 def position_of(source: str, cursor: str) -> Position:
-    """The position that `cursor_of` wrote. Raises Invalid for anything else, such as a cursor of another source."""
+    """Return the position in a cursor. Raises Invalid unless `cursor_of` wrote the cursor for a source of this name."""
     try:
         _, first, second = base64url.decode(cursor).decode("ascii").split(".")
         position = int(first), int(second)
@@ -115,7 +116,9 @@ def position_of(source: str, cursor: str) -> Position:
 
 
 def _mark(source: str) -> str:
-    """Tells cursors of different sources apart. It protects nothing: a made-up cursor reads what any other does."""
+    """Return a mark that tells apart the cursors of different sources. It is no protection, and none is needed: with a
+    made-up cursor, a client reads nothing that other cursors do not give.
+    """
     return f"{crc32(source.encode()):08x}"
 
 

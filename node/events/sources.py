@@ -1,7 +1,7 @@
-"""The topics of NETWORK 3 as sources: the public feed, and what single threads, contracts, sessions and inboxes keep.
+"""The sources for the topics of NETWORK 3: the public feed, and single threads, contracts, sessions and inboxes.
 
-`data` is read when the event is sent: for an event followed live it is the state just after it, for an older one the
-present state. An event about something that nobody may see any more is left out.
+`data` is read when an event is sent. For an event followed live, `data` is the state just after the event, for an older
+event the present state. An event about an entity that nobody may see any more is left out.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,13 +23,13 @@ from node.store import keys
 from node.tasks.service import Tasks
 
 READ_AT_ONCE = 200
-"""The most entries of the feed that are read in one trip."""
+"""Maximum number of entries of the feed that are read in one round trip."""
 
 SCANNED_AT_ONCE = 600
-"""Entries of the feed that one read looks at for events of its topic and types; then the reader asks again."""
+"""Maximum number of entries that one read scans for events of its topic and types. Then the reader must ask again."""
 
 FAR_AHEAD = 2**53
-"""A sequence number that nothing reaches."""
+"""A sequence number larger than any that occurs."""
 
 
 class FeedSource:
@@ -39,7 +39,7 @@ class FeedSource:
     channel = keys.FEED
 
     def __init__(self, feed: FeedStore, board: Board, tasks: Tasks, agents: Agents, kinds: Collection[str]) -> None:
-        """`kinds`: the first words of the types that it has."""
+        """`kinds`: the first words of the types that this source has."""
         self._feed = feed
         self._board = board
         self._tasks = tasks
@@ -55,12 +55,12 @@ class FeedSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         entries: list[FeedEntry] = []
         start = after
-        looked, has_more, is_full, count = 0, True, False, limit + 1  # one more tells whether this is the last page
+        looked, has_more, is_full, count = 0, True, False, limit + 1  # one more, to tell whether this is the last page
         while has_more and not is_full and looked + len(entries) < SCANNED_AT_ONCE:
             count = min(count, READ_AT_ONCE)
             found = await self._feed.read(after, count)
             has_more = len(found) == count
-            count *= 4  # more of what is not wanted may follow
+            count *= 4  # many more unwanted entries may follow
             for entry in found:
                 if entry.type not in types:
                     looked += 1
@@ -92,7 +92,7 @@ class FeedSource:
 
 
 class ThreadSource:
-    """What happens in one thread. A position is the number of posts and whether the thread was closed after them."""
+    """The events of one thread. A position is the number of posts, and whether the thread was closed after them."""
 
     types = frozenset({"thread.posted", "reply.added", "thread.closed"})
 
@@ -106,7 +106,7 @@ class ThreadSource:
         return keys.thread(self._id)
 
     def after(self, seq: int) -> Position:
-        """The position after a reply."""
+        """Return the position after a reply."""
         return seq + 1, 0
 
     async def newest(self) -> Position:
@@ -120,15 +120,15 @@ class ThreadSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         posts, closed = after
         room = limit if posts else limit - 1
-        # Replies that were not asked for are not read: their reader is not charged for them either.
+        # Replies that were not asked for are not read, and their reader is not charged for them.
         since = max(posts - 1, 0) if "reply.added" in types else FAR_AHEAD
         thread = await self._board.read(self._id, ThreadQuery(since_seq=since, limit=room + 1))
-        # Hidden replies take room as well, so the numbers tell which were read, and whether one more follows.
+        # Hidden replies count towards the limit, so only the numbers tell which were read, and whether more follow.
         replies = [reply for reply in thread.replies or [] if reply.seq <= since + room]
         read_to = _seq_of(thread)
         has_more = read_to > since + room
         newest = read_to + 1, int(thread.status == "closed")
-        if posts > newest[0] or closed > newest[1]:  # replies were lost, it is open again, or the cursor was made up
+        if posts > newest[0] or closed > newest[1]:  # lost replies, reopened thread, or made-up cursor
             raise CursorTooOld(min((posts, 0), newest))
         thread.replies = thread.next_since_seq = msgspec.UNSET
         events = [] if posts else [SourceEvent(self.after(0), "thread.posted", thread.created_at, thread)]
@@ -136,7 +136,7 @@ class ThreadSource:
         if events:
             posts, closed = events[-1].position
         if room:
-            posts = max(posts, min(read_to, since + room) + 1)  # beyond replies that the operator has hidden
+            posts = max(posts, min(read_to, since + room) + 1)  # past replies that the operator has hidden
         if thread.closed_at and not closed:
             has_more = has_more or (len(events) == limit and "thread.closed" in types)
             if not has_more:
@@ -146,12 +146,12 @@ class ThreadSource:
 
 
 def _seq_of(thread: Thread) -> int:
-    """The number of the last reply that was read, hidden or not."""
+    """Return the number of the last reply that was read, hidden or not."""
     return thread.next_since_seq or 0
 
 
 class TaskSource:
-    """The changes of one contract, of which it keeps the last. A position is the number of a change."""
+    """The last changes of one contract, as kept with the contract. A position is the number of a change."""
 
     types = frozenset(each for each in TYPES.values() if each.startswith("task."))
 
@@ -175,11 +175,11 @@ class TaskSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         log = await self._tasks.changes(self._id)
         oldest = log.count - len(log.last)
-        if not oldest <= after[1] <= log.count:  # also when a failover has lost some
+        if not oldest <= after[1] <= log.count:  # also if a failover has lost changes
             raise CursorTooOld((0, min(oldest, log.count)))
         changes = list(enumerate(log.last, oldest + 1))[after[1] - oldest :]
         wanted = [(number, kind, at) for number, (what, at) in changes if (kind := TYPES[f"task.{what}"]) in types]
-        # A result may have a megabyte, so the contract is read only where an event shows it.
+        # A result may have a megabyte, so the contract is read only if an event shows it.
         task = await self._tasks.get(self._id) if wanted else None
         events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in wanted[:limit]]
         has_more = len(wanted) > limit
@@ -220,10 +220,7 @@ class SessionSource:
 
 
 class InboxSource:
-    """The messages that an inbox holds, for its owner. A position is a sequence number.
-
-    What was settled is left out.
-    """
+    """The messages that an inbox holds, for its owner, without settled ones. A position is a sequence number."""
 
     types = frozenset({"inbox.message"})
 
@@ -253,4 +250,4 @@ class InboxSource:
         events = [SourceEvent((0, each.seq), "inbox.message", each.sent_at, each) for each in page.messages]
         if newest is None:
             return EventBatch(events, after, (0, page.next_since_seq), has_more=True)
-        return EventBatch(events, after, (0, newest), has_more=False)  # also beyond messages that are settled
+        return EventBatch(events, after, (0, newest), has_more=False)  # past settled messages, too

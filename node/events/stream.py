@@ -18,21 +18,20 @@ from node.store.errors import StoreUnavailable
 from node.web.streams import HEARTBEAT_SECONDS, PIECE_BYTES, SEND_SECONDS, STREAM_SECONDS, BodySender, send_in_time
 
 MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
-"""Bounds of the random time after which a client reconnects, so that those of a stopping process do not all come back
-at once."""
+"""Bounds of the random time after which a client reconnects, so that the clients of a stopping process do not all come
+back at once."""
 
 READ_FIRST, READ_AT_ONCE = 2, 100
-"""Events read together: those that a stream begins with, while nobody knows how large they are, and then until it has
-caught up."""
+"""Events read at a time: when a stream begins and their size is not known, and afterwards until it has caught up."""
 
 READ_BYTES = 256 * 1024
-"""About how many bytes these have at most, as large as the last ones were: a stream whose client does not read keeps
-them."""
+"""Approximate maximum size of the events read at a time, estimated from the size of the last ones. A stream keeps them
+in memory while its client does not read."""
 
 
 class StreamNotice(msgspec.Struct):
-    """What a stream says of itself. `heartbeat`: it lives, and has got to `id`. `reset`: events after the cursor that
-    the client named are gone, and the oldest that there are follow."""
+    """A stream's message about itself. `heartbeat`: the stream is alive and has reached the position `id`. `reset`:
+    events after the client's cursor are gone, and the oldest remaining events follow."""
 
     id: str
     type: Literal["heartbeat", "reset"]
@@ -40,32 +39,32 @@ class StreamNotice(msgspec.Struct):
 
 
 class EventStream:
-    """One stream."""
+    """One stream of events to a client."""
 
     _send: BodySender
 
     def __init__(self, topic: Topic, form: Form, first: EventBatch, *, is_reset: bool = False) -> None:
-        """`first`: the events that it begins with. `is_reset`: the client asked for older ones, which are gone."""
+        """`first`: the events to begin with. `is_reset`: the client asked for older events, which are gone."""
         self._topic = topic
         self._form: Form = form
         self._first = first
         self._is_reset = is_reset
         self._loop = asyncio.get_running_loop()
         self._unsent: asyncio.Future[None] | None = None
-        """The last piece, if the connection had no room for it."""
+        """Resolved when the connection has taken the last piece; None if it had room at once."""
         self._rest = b""
-        """What follows it, if it is the first part of an event that is larger than a piece."""
+        """The rest of an event that is larger than a piece, of which the last piece was the first part."""
         self._sent_at = 0.0
         """When the last piece was sent."""
 
     async def run(self, send: BodySender) -> None:
-        """Send events until the client is too slow, the thing is gone, the process stops or the time is over.
+        """Send events until the client is too slow, the entity is gone, the process stops or STREAM_SECONDS are over.
 
-        The caller cancels it when the client is gone.
+        The caller cancels this when the client has disconnected.
         """
         self._send = send
         ends = self._loop.time() + STREAM_SECONDS
-        with suppress(StoreUnavailable, CursorTooOld, Refused, TimeoutError):  # the client comes back and is told why
+        with suppress(StoreUnavailable, CursorTooOld, Refused, TimeoutError):  # the client reconnects and is told why
             if follower := await self._catch_up(ends):
                 follower.on_too_slow = cast("asyncio.Task[None]", asyncio.current_task()).cancel
                 try:
@@ -76,12 +75,12 @@ class EventStream:
                 await self._write(b"retry: %d\n\n" % random.randint(MIN_RETRY_MS, MAX_RETRY_MS))
 
     async def _catch_up(self, ends: float) -> Follower | None:
-        """Send what is stored, up to the present, and follow from there; None if the stream has to end before.
+        """Send the stored events up to the present, then follow from there. Returns None if the stream must end before.
 
-        A client that reads slowly can take hours for what is stored.
+        A slow client can take hours to read the stored events.
         """
         topic, batch = self._topic, self._first
-        del self._first  # a stream that follows keeps nothing of what it began with
+        del self._first  # do not keep the first events in memory as long as the stream
         await self._send_notice("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
         while not self._is_over(ends):
             size = 0
@@ -100,7 +99,7 @@ class EventStream:
         return self._topic.has_ended or self._loop.time() >= ends
 
     async def _follow(self, follower: Follower, ends: float) -> None:
-        """Pass on what comes. The broadcast hands most of it to `_push`, while this only waits."""
+        """Pass on new events. The broadcast hands most of them to `_push` while this only waits."""
         while not follower.has_ended and (now := self._loop.time()) < ends:
             silent_until = self._sent_at + HEARTBEAT_SECONDS
             frames = await follower.next(min(silent_until, ends) - now, self._push)
@@ -127,7 +126,7 @@ class EventStream:
         self._unsent, self._rest = self._send.begin(piece[:PIECE_BYTES]), piece[PIECE_BYTES:]
 
     async def _sent(self) -> None:
-        """Return when the last piece is on its way. Raises TimeoutError if the client does not take it."""
+        """Return when the connection has taken the last piece. Raises TimeoutError if the client does not read."""
         if self._unsent is not None:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._unsent

@@ -75,12 +75,12 @@ class InboxApi:
         limit="inbox",
     )
     async def open(self, request: Request) -> Response:
-        """Open an inbox, or renew it; an empty body takes the defaults, or changes nothing."""
+        """Open an inbox, or renew it. An empty body opens one with the defaults, or changes nothing."""
         async with self._limiter.permit(request, "inbox") as permit, AsyncExitStack() as stack:
             wanted = await read_optional_json(request, NewInbox)
             body = await request.body()
             proof = await proof_of(request, self._signatures)
-            if proof.is_empty and lacks_token(request):  # it is about an inbox that is there, not about another one
+            if proof.is_empty and lacks_token(request):  # the client meant an existing inbox: open no new one
                 raise Refused("inbox.proof")
             named = self._inboxes.named(proof)
             home = ids.partition_of(named) if named else None
@@ -248,7 +248,7 @@ class InboxApi:
         )
 
     async def _judge(self, permit: Permit, address: str, card: InboxCard) -> None:
-        """Count a card that lists its inbox in the directory, and refuse one that cannot be listed."""
+        """Count and charge the listing of an inbox's card in the directory. Raises if the card cannot be listed."""
         await permit.count()
         await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
         await self._listing.judge(address, card)
@@ -256,10 +256,11 @@ class InboxApi:
     async def _relist(
         self, client: str, card: InboxCard | None, earlier: str, proof: InboxProof, opened: OpenedInbox
     ) -> None:
-        """List the card of an inbox that is open now, instead of the one with the `earlier` name, for its owner: by the
-        key that has signed, or by its token.
+        """List the card of an open inbox in place of its card with the name `earlier`.
+
+        The listing is proven by the key that signed the request, or else by the token of the inbox.
         """
-        is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `proven`
+        is_by_key = proof.signer and proof.token is None  # a token takes precedence, as in `proven`
         owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
         with after_write("the inbox is open"):
             if card:
@@ -269,5 +270,5 @@ class InboxApi:
 
 
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
-    """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
+    """Return the credentials of the request. Raises RefusedWithHeaders `signature.invalid`."""
     return InboxProof(*await signatures.credentials(request))

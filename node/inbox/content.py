@@ -1,7 +1,7 @@
-"""Checks what a request wants an inbox or a message to be, and turns it into what is kept.
+"""Checks the contents of inboxes, messages and replies in requests, and converts them to the form that is kept.
 
-Bodies are private, so nobody judges their language. As elsewhere, short texts with hidden characters are refused, and
-long ones are kept without them. What is encrypted is kept as it is.
+Bodies are private, so the gate does not judge them. As elsewhere, short texts with hidden characters are refused, and
+hidden characters are removed from long texts. Ciphertexts are kept as they are.
 """
 
 from base64 import b64decode
@@ -31,7 +31,7 @@ from node.text.readable import readable
 
 
 def inbox_fields(wanted: NewInbox) -> dict[str, str]:
-    """The fields of an inbox that a request names, without its callback; a value is empty if none is wanted.
+    """Return the fields to store for the members that a request sets, without the callback. Empty clears a field.
 
     Raises Invalid.
     """
@@ -54,23 +54,23 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
 
 
 class Sending(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is to be sent."""
+    """A message to be sent."""
 
     address: str
     id: str
-    """It cannot be guessed."""
+    """Random, so that it cannot be guessed."""
     text: bytes
-    """What the owner reads."""
+    """JSON of the message as its owner reads it."""
     lasts_ms: int
     signer: str
     replay_id: str
     idempotency: IdempotencyKey | None
     turn: NewTurn | None
-    """What it adds to a task, if it belongs to one."""
+    """What the message adds to its task; None if it belongs to no task."""
 
     @property
     def task_id(self) -> str:
-        """The id of the first message of its task, which may be this one; empty if it belongs to none."""
+        """Id of the first message of the task, which may be this message; empty if it belongs to no task."""
         return (self.turn.task or self.id) if self.turn else ""
 
     @classmethod
@@ -82,7 +82,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
         idempotency: IdempotencyKey | None,
         turn: NewTurn | None = None,
     ) -> "Sending":
-        """What a request asks to send. Raises Invalid."""
+        """Build the message that a request asks to send. Raises Invalid."""
         return cls(
             address=address,
             id=ids.unlisted_id(ids.partition_of(address)),
@@ -96,7 +96,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _message_text(new: NewInboxMessage, signer: str) -> bytes:
-    """A message as the owner reads it. `signer` is the thumbprint of its key, empty if it is not signed.
+    """Return the JSON of a message as its owner reads it. `signer` is the thumbprint of the signing key, or empty.
 
     Raises Invalid.
     """
@@ -124,7 +124,7 @@ def _message_text(new: NewInboxMessage, signer: str) -> bytes:
 
 
 def reply_fields(settlement: Settlement) -> list[str]:
-    """What a receipt keeps of an owner's answer: name, value, ... Raises Invalid."""
+    """Return the receipt fields for an owner's answer, as name, value, name, value, ... Raises Invalid."""
     reply = None if settlement.reply is None else readable(settlement.reply)
     _require_size("reply", settlement.reply)
     _require_either("reply", reply, "reply_ciphertext", settlement.reply_ciphertext, is_needed=False)
@@ -142,7 +142,10 @@ def _require_size(field: str, text: str | None) -> None:
 
 
 def _require_either(field: str, text: str | None, sealed_field: str, sealed: str | None, *, is_needed: bool) -> None:
-    """Raise Invalid unless there is a text that shows something or a ciphertext, but not both."""
+    """Raise Invalid for text and ciphertext together, for neither if `is_needed`, and for one that is unusable.
+
+    A text is unusable if it shows nothing, and a ciphertext if it is not base64.
+    """
     if (text is not None and sealed is not None) or (is_needed and text is None and sealed is None):
         raise Invalid.field("body", field, msg=f"give either {field} or {sealed_field}")
     if text is not None:
@@ -154,7 +157,7 @@ def _require_either(field: str, text: str | None, sealed_field: str, sealed: str
 
 
 def _readable_texts(value: Any) -> Any:
-    """The value with all texts in it made readable: JSON hides control characters behind escapes."""
+    """Return the value with every text in it made readable. In JSON, escapes would hide control characters."""
     match value:
         case str():
             return readable(value)

@@ -1,4 +1,4 @@
-"""What the documents show of inboxes, laid over what is made from the types."""
+"""Example values of inboxes in the published documents. They override those made from the types."""
 
 from node.inbox.model import EXAMPLE_ADDRESS
 from node.web.example_values import LATER

@@ -1,7 +1,7 @@
-"""The messages of inboxes in Redis: sent, read, settled and withdrawn. What became of them is in `receipt_store`.
+"""The messages of inboxes in Redis: sending, reading, settling, withdrawing. Their receipts are in `receipt_store`.
 
-An inbox holds its unsettled messages in a stream, in the order of their numbers, and their places in a sorted set by
-the time at which they expire: what is there and has not expired is held.
+An inbox has its unsettled messages in a stream, in the order of their numbers, and their places in a sorted set, scored
+by the time at which they expire. A message is held while its place is in that set and has not expired.
 """
 
 import math
@@ -29,19 +29,19 @@ from node.store.replay import FirstUse
 from node.store.steps import Step
 
 MAX_HELD_EACH = 32
-"""Unsettled messages that an inbox holds from one client address."""
+"""Maximum number of unsettled messages that an inbox holds from one client address."""
 
 RECEIPT_MS = 7 * DAY_MS
 """How long a receipt can be read after its message has ended."""
 
 SEEN_STEP_MS = 60_000
-"""Least time between two updates of when an owner was last there, so that most polls only read."""
+"""Minimum time between two updates of when an owner was last seen, so that most polls only read."""
 
 RETRY_SECONDS = 0.5
-"""Pause before a receipt that could not be read is read again, for a sender who waits."""
+"""Pause before the receipt of a waiting sender is read again after a failure."""
 
 MAX_CONTEXT_TASKS = 100
-"""Tasks that a context lists; the oldest leave it."""
+"""Maximum number of tasks that a context lists; beyond it, the oldest are removed from the list."""
 
 NO_TURN = NewTurn()
 """The turn of a message that belongs to no task."""
@@ -54,7 +54,7 @@ class AcceptedMessage(msgspec.Struct, frozen=True):
     seq: int
     expires_at: int
     replayed_at: tuple[int, int] | None = None
-    """If it was sent before with the same Idempotency-Key: when, and the time now."""
+    """For a replay by Idempotency-Key: when the message was sent, and the time now. Else None."""
 
 
 class HeldMessage(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class HeldMessage(msgspec.Struct, frozen=True):
 
 
 class HeldPage(msgspec.Struct, frozen=True):
-    """Some messages of an inbox, and how much it holds; times in milliseconds."""
+    """A page of an inbox's messages, and how much the inbox holds; times in milliseconds."""
 
     now: int
     epoch: str
@@ -77,12 +77,12 @@ class HeldPage(msgspec.Struct, frozen=True):
     waiting: int
     size: int
     oldest_at: int
-    """0 if there is none."""
+    """When the oldest unsettled message was sent; 0 if there is none."""
     messages: list[HeldMessage]
 
 
 class InboxMessageStore:
-    """Sends, reads, settles and withdraws. Every method raises StoreUnavailable."""
+    """Sends, reads, settles and withdraws messages. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, inboxes: InboxStore, receipts: ReceiptStore, idempotency_ttl: int) -> None:
         self._store = store
@@ -115,10 +115,10 @@ class InboxMessageStore:
     async def call(
         self, sending: Sending, rate: RateLimit, seconds: float
     ) -> tuple[AcceptedMessage, StoredReceipt | None]:
-        """Send a message and wait until it is settled. Returns it, and its receipt if anything became of it by then.
+        """Send a message and wait up to `seconds` until it is settled. Returns it, and its receipt if one was read.
 
-        Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, but
-        nothing once it is sent: the sender of a request that failed would send again.
+        Listens before it sends, so that no wake-up is missed. Raises as `send` does, but no longer once it has sent the
+        message, because the sender of a failed request would send the message again.
         """
         sent: AcceptedMessage | None = None
         known: StoredReceipt | None = None
@@ -140,7 +140,7 @@ class InboxMessageStore:
             keys.inbox_receipt(sending.address, sending.id),
             seconds,
             look,
-            # An earlier message has an id of its own, and so another channel.
+            # A replayed message has another id, and so another channel.
             is_new=lambda found: (found and not found.is_held) or (sent is not None and sent.id != sending.id),
             lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
@@ -150,7 +150,7 @@ class InboxMessageStore:
         return made, receipt
 
     async def read(self, owner: Owner, since_seq: int, limit: int) -> HeldPage:
-        """Unsettled messages after a number. Raises Refused `inbox.unknown`, `inbox.token`."""
+        """Return unsettled messages after a number. Raises Refused `inbox.unknown`, `inbox.token`."""
         reply = await self._store.run(
             steps.inbox_read(
                 inbox=keys.inbox(owner.address),
@@ -170,7 +170,7 @@ class InboxMessageStore:
                 raise refused(reply)
 
     async def read_waiting(self, owner: Owner, since_seq: int, limit: int, seconds: float) -> HeldPage:
-        """`read`, once there are messages, after `seconds` at most; those that are new are marked as read.
+        """Do as `read` once there are messages, or after `seconds` at the latest, and mark new messages as read.
 
         Raises as `read` does.
         """
@@ -187,7 +187,7 @@ class InboxMessageStore:
             message.fields[b"id"].decode() for message in page.messages if message.is_new and b"id" in message.fields
         ]
         marks = [steps.inbox_mark(message=MessageKeys.of(owner.address, each)) for each in new]
-        # If Redis is out of reach they are still new when they are read again.
+        # If this fails, the messages are still new, and are marked when they are read again.
         with suppress(StoreUnavailable):
             await self._store.run_all(marks)
             if page.now - page.seen_at >= SEEN_STEP_MS:
@@ -195,8 +195,9 @@ class InboxMessageStore:
         return page
 
     async def settle(self, owner: Owner, message_id: str, status: str, fields: Sequence[str]) -> tuple[int, int, bool]:
-        """Settle a message: its number, when it was settled (ms), and whether that was before, in the same way.
+        """Settle a message. Returns its number, when it was settled (ms), and whether this is a repetition.
 
+        Settling a message again in the same way is a repetition and changes nothing.
         Raises Refused `inbox.unknown`, `inbox.token`, `receipt.unknown`, `inbox.settled`.
         """
         reply = await self._store.run(_settling(owner, message_id, status, fields))
@@ -209,7 +210,7 @@ class InboxMessageStore:
     async def settle_through(self, owner: Owner, through: int) -> int:
         """Settle all messages up to a number as done. Returns how many.
 
-        Each is a step of its own, so a repetition after a failure settles the rest. Raises Refused `inbox.unknown`,
+        Each message is a step of its own, so a retry after a failure settles the rest. Raises Refused `inbox.unknown`,
         `inbox.token`.
         """
         inbox, ends = keys.inbox(owner.address), keys.inbox_ends(owner.address)
@@ -225,9 +226,9 @@ class InboxMessageStore:
         return sum(code_of(reply) in ("settled", "repeated") for reply in replies)
 
     async def withdraw(self, address: str, message_id: str, task_id: str = "") -> tuple[int, int]:
-        """Withdraw a message: its number, and when that was done (ms). Idempotent.
+        """Withdraw a message. Returns its number, and when it was withdrawn (ms). Idempotent.
 
-        The task of the message is kept as long, if it is named.
+        With `task_id`, the task of the message is kept for as long as the receipt of the message.
 
         Raises Refused `receipt.unknown`, `inbox.settled`.
         """

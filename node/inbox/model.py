@@ -1,4 +1,4 @@
-"""What inboxes take and show over HTTP, and, at the end, what the A2A agents in front of them are given (NETWORK 1)."""
+"""Requests and answers of inboxes over HTTP, then the types for the A2A agents in front of inboxes (NETWORK 1)."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -12,11 +12,11 @@ LABEL_LENGTH = 120
 DESCRIPTION_LENGTH = 2000
 MAX_CONTACTS = 100
 CARD_BYTES = 16 * 1024
-"""Most bytes of the JSON of an agent card's name, description and skills."""
+"""Maximum bytes of the JSON of an agent card's name, description and skills."""
 BODY_BYTES = 16 * 1024
-"""UTF-8 bytes of a message or a reply."""
+"""Maximum UTF-8 bytes of a message or a reply."""
 CIPHERTEXT_LENGTH = 24 * 1024
-"""Characters in base64: room for BODY_BYTES, and for what encryption adds."""
+"""Maximum base64 characters of a ciphertext: room for BODY_BYTES plus the overhead of encryption."""
 SUBJECT_LENGTH = 200
 AUTHOR_LENGTH = 200
 TOPIC_LENGTH = 100
@@ -24,9 +24,9 @@ MAX_ARTIFACTS = 10
 MONTH = 2_592_000  # seconds
 
 USUAL_LIFE_SECONDS = 604_800
-"""Life of a message in an inbox that says nothing about it: 7 days."""
+"""TTL of a message in an inbox that sets none: 7 days."""
 MAX_PUSH_CONFIGS = 4
-"""Push notification configs of one task. The node sends each change to all of them."""
+"""Maximum number of push notification configs of one task. The node sends each change to all of them."""
 
 SenderPolicy = Literal["open", "signed", "contacts"]
 InboxMessageStatus = Literal["queued", "read", "done", "refused", "input_required", "expired", "withdrawn"]
@@ -54,7 +54,7 @@ InboxCallbackUrl = Annotated[
 
 
 class CardSkill(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What an agent says that it can do (A2A v1.0 §4.4.5). As in the directory, `id` and `tags` may be left out."""
+    """A skill on an agent card (A2A v1.0 §4.4.5). As in the directory, `id` and `tags` may be left out."""
 
     id: Annotated[str, Meta(max_length=128)] = ""
     name: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -64,7 +64,7 @@ class CardSkill(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True
 
 
 class InboxCard(msgspec.Struct):
-    """What of an A2A agent card its owner decides; other members are passed over."""
+    """The members of an A2A agent card that the owner of the inbox decides. Other members are ignored."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200, examples=["Report desk"])]
     description: Annotated[str, Meta(min_length=1, examples=["Summarises reports of up to 40 pages."])]
@@ -72,7 +72,7 @@ class InboxCard(msgspec.Struct):
 
 
 class NewInbox(msgspec.Struct):
-    """The body of POST /api/v1/inboxes. When an inbox is renewed, fields that are absent stay, and null clears one."""
+    """The body of POST /api/v1/inboxes. In a renewal, an absent field keeps its value, and null clears a field."""
 
     label: Annotated[str, Meta(max_length=LABEL_LENGTH, examples=["Report desk"])] | UnsetType | None = UNSET
     description: (
@@ -121,19 +121,19 @@ class NewInbox(msgspec.Struct):
 
 
 class OpenedInbox(msgspec.Struct):
-    """An inbox as its owner gets it. Keep the token secret: it reads and closes the inbox."""
+    """An inbox as shown to its owner. Keep the token secret: whoever has it can read and close the inbox."""
 
     address: Annotated[str, Meta(examples=[EXAMPLE_ADDRESS])]
     inbox_token: str
     epoch: Annotated[str, Meta(examples=["9f86d081884c7d65"])]
-    """The token belongs to it; it changes when tokens are rotated, and when the inbox is opened anew."""
+    """The epoch that the token is valid for. It changes when tokens are rotated and when the inbox is opened again."""
     url: str
     a2a_url: str
-    """Base of the A2A agent that the inbox is to A2A clients."""
+    """Base URL of the A2A agent that A2A clients see in place of the inbox."""
     expires_at: str
-    """When the inbox ends unless its owner reads or renews before."""
+    """When the inbox ends, unless its owner reads or renews it before."""
     agent_id: Annotated[str | UnsetType, Meta(examples=["9f86d081-884c-4d65-9a2f-eaa0c55ad012"])] = UNSET
-    """Its entry in the directory, if the request had a card that is listed."""
+    """Id of the inbox's entry in the directory, if the request had a card and the card is listed."""
 
 
 class Inbox(msgspec.Struct):
@@ -147,9 +147,9 @@ class Inbox(msgspec.Struct):
     """Whether the address is the thumbprint of a key, so that signatures can prove who its owner is."""
     encryption_key: Annotated[str | None, Meta(examples=[None])]
     a2a_url: str
-    """Base of the A2A agent that the inbox is to A2A clients."""
+    """Base URL of the A2A agent that A2A clients see in place of the inbox."""
     last_seen: LastSeen
-    """How long ago its owner last read or renewed: within the hour, the day, the week, or before."""
+    """When the owner last read or renewed the inbox: within the last hour, day or week, or longer ago."""
     accepting: bool
     """Whether there is room for a message now."""
 
@@ -162,11 +162,11 @@ class ClosedInbox(msgspec.Struct):
 
 
 MESSAGE = "inbox-message"
-"""What the operator finds of a client besides inboxes. Its id is that of the inbox and its own."""
+"""Kind of a message in an operator's search for what came from an origin. The id is `<address>:<message id>`."""
 
 
 class InboxUsage(msgspec.Struct):
-    """What the operator sees of an inbox: nothing that anybody wrote."""
+    """An inbox as shown to the operator, without anything that its owner or a sender wrote."""
 
     address: str
     waiting: int
@@ -177,7 +177,7 @@ class InboxUsage(msgspec.Struct):
 
 
 class NewInboxMessage(msgspec.Struct):
-    """The body of POST /api/v1/inboxes/{address}/messages: body or ciphertext, and what goes with it."""
+    """The body of POST /api/v1/inboxes/{address}/messages: a body or a ciphertext, and details about it."""
 
     body: Annotated[Body, Meta(examples=["Please summarise the report in the artifact."])] | None = None
     ciphertext: Ciphertext | None = None
@@ -199,7 +199,7 @@ class SendQuery(msgspec.Struct):
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What a sender learns of a message: how far it is, and what the owner said."""
+    """What the sender of a message is told about it: its status, and the owner's reply."""
 
     id: str
     seq: int
@@ -212,7 +212,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 class SentInboxMessage(Answer, kw_only=True):
-    """The acknowledgement of a message; with `wait`, as soon as the owner has settled it."""
+    """The acknowledgement of a message. With `wait`, it comes when the owner has settled the message or time is up."""
 
     receipt_token: str
     receipt_url: str
@@ -243,17 +243,17 @@ class InboxPageQuery(msgspec.Struct):
 
 
 class InboxContent(msgspec.Struct, omit_defaults=True):
-    """What a sender wrote, as it is kept, and what was proven of it."""
+    """A message as it is kept: what the sender wrote, and what the signature proved."""
 
     body: Annotated[str | None, Meta(examples=["Please summarise the report in the artifact."])] = None
     ciphertext: Annotated[str | None, Meta(examples=[None])] = None
     subject: Annotated[str | None, Meta(examples=["A report to summarise"])] = None
     author: Annotated[str | None, Meta(examples=["planner"])] = None
     signer: Annotated[str | None, Meta(examples=[None])] = None
-    """Thumbprint of the key that signed it."""
+    """Thumbprint of the key that signed the message."""
     reply_to: Annotated[str | None, Meta(examples=[EXAMPLE_ADDRESS])] = None
     reply_to_proven: bool = False
-    """Whether it was signed by the key of reply_to. If not, anybody may have named that address."""
+    """Whether the message was signed by the key of reply_to. If not, the sender may not own that address."""
     in_reply_to: Annotated[str | None, Meta(examples=[None])] = None
     thread: Annotated[str | None, Meta(examples=["report-7"])] = None
     artifact_ids: Annotated[list[str], Meta(examples=[[]])] = []
@@ -276,9 +276,9 @@ class InboxPage(msgspec.Struct):
     waiting: int
     """Unsettled messages in the inbox."""
     bytes: int
-    """That they take."""
+    """Bytes of all unsettled messages in the inbox."""
     oldest_at: str | None
-    """When the oldest of them was sent; null when there is none."""
+    """When the oldest unsettled message was sent; null if there is none."""
     epoch: Annotated[str, Meta(examples=["9f86d081884c7d65"])]
 
 
@@ -286,7 +286,7 @@ class Settlement(msgspec.Struct):
     """The body of POST /api/v1/inboxes/{address}/messages/{id}/settle."""
 
     CONTENT: ClassVar = ("reply", "reply_ciphertext", "artifact_ids")
-    """Without them, a body is refused that has one by another name (`node.web.issues.require_content`)."""
+    """Content fields. A body without any of them, but with a similarly named one, is refused (`require_content`)."""
 
     status: Literal["done", "refused", "input_required"]
     reply: Annotated[Body, Meta(examples=["Solar panels became cheaper by half."])] | None = None
@@ -310,53 +310,53 @@ class SettleThrough(msgspec.Struct):
 
 
 class SettledThrough(msgspec.Struct):
-    """All messages up to that number are settled."""
+    """All messages up to this number are settled."""
 
     through_seq: int
     settled: int
-    """How many this request settled as done."""
+    """Number of messages that this request settled as done."""
 
 
 class InboxProof(msgspec.Struct, frozen=True):
-    """What a request shows for itself."""
+    """The credentials of a request: a token, a signature, both, or none."""
 
     token: str | None = None
     """From `Authorization: Bearer`."""
     signer: str = ""
     """Thumbprint of the key that signed the request; empty if it is not signed."""
     replay_id: str = ""
-    """The same for every use of that signature."""
+    """Identifies the signature: it is the same each time the signature is used, which reveals a replay."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it shows nothing, so that anybody may have sent it."""
+        """Whether the request has no credentials, so that anybody may have sent it."""
         return self.token is None and not self.signer
 
 
 class NewTurn(msgspec.Struct, frozen=True):
-    """What a message that is sent adds to an A2A task: a chain of messages, each an answer to what the owner asked."""
+    """What a new message adds to an A2A task, a chain of messages that each answer a question of the owner."""
 
     task: str = ""
-    """The id of the first message; empty if this is the first."""
+    """Id of the first message of the task; empty if this message is the first."""
     before: str = ""
-    """The id of the last one before this, which asked for it; empty if this is the first."""
+    """Id of the previous message, to which the owner's question belongs; empty if this message is the first."""
     context: str = ""
     context_name: str = ""
-    """What the context is called in a key."""
+    """Name of the context in Redis keys."""
     said: bytes = b""
-    """The message as its sender gets to read it."""
+    """The message as shown to its sender."""
 
 
 class InboxTurn(msgspec.Struct, frozen=True):
-    """A message that is in a task, and what became of it."""
+    """A message of a task, and what became of it."""
 
     id: str
     status: InboxMessageStatus
     at: int
-    """When it got that status (ms)."""
+    """When the message got its status (ms)."""
     sent_at: int
     read_at: int | None
-    """When its owner read it (ms), if it was read before it was settled."""
+    """When the owner read the message (ms), if that was before settling it."""
     said: bytes
     reply: str | None
     reply_ciphertext: str | None
@@ -364,32 +364,32 @@ class InboxTurn(msgspec.Struct, frozen=True):
 
 
 class InboxTask(msgspec.Struct, frozen=True):
-    """A chain of messages to an inbox. Its id is a capability."""
+    """A chain of messages to an inbox. Its id is a capability: whoever knows the id may act on the task."""
 
     id: str
     context: str
     turns: list[InboxTurn]
     lasts: float
-    """Seconds until its last message expires, if nothing is done."""
+    """Seconds until the last message expires if it is not settled before; infinite if it is no longer held."""
 
     @property
     def last(self) -> InboxTurn:
-        """The message whose status is that of the task."""
+        """The last message, whose status is the status of the task."""
         return self.turns[-1]
 
     @property
     def changed(self) -> tuple[int, str]:
-        """What tasks are sorted by: when it last changed (ms), and its id."""
+        """Sort key: when the task last changed (ms), and its id."""
         return self.last.at, self.id
 
     @property
     def version(self) -> tuple[str, str]:
-        """Its last message and the status of that: different after every change of the task."""
+        """Id and status of the last message. They differ after every change of the task."""
         return self.last.id, self.last.status
 
 
 class PushTarget(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A receiver that is notified of the changes of a task, and the credentials that it is sent."""
+    """A receiver that is notified of a task's changes, and the credentials that are sent to it."""
 
     id: str
     url: str

@@ -1,4 +1,4 @@
-"""Which clients and keys inboxes, and the messages that they hold, came from: for the operator alone."""
+"""Finds the origins of inboxes and of the messages that they hold, for the operator only."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
@@ -12,26 +12,26 @@ from node.store.decoding import entries_of, number, text
 
 
 class _Signed(msgspec.Struct):
-    """Who signed a message; nothing else of it is read for the operator."""
+    """The signer of a message. Nothing else of the message is read for the operator."""
 
     signer: str | None = None
 
 
 def sender_name(address: str, client: str) -> str:
-    """The name of a client within one inbox; in every other one it has another."""
+    """Return the name of a client within one inbox. In every other inbox, the client has another name."""
     return ids.digest(address, client)[:16]
 
 
 class InboxOrigins:
-    """Finds the inboxes and messages of a client or key by looking at all keys. Raises StoreUnavailable."""
+    """Finds the inboxes and messages of a client or key by scanning all inboxes. Raises StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def find(self, origin: ClientOrigin) -> list[Attributed]:
-        """Inboxes of clients, and messages of theirs that are not settled.
+        """Return the inboxes and the unsettled messages that came from an origin.
 
-        A sender is known by a digest of its address, so messages of a whole network are not found.
+        Of a sender, only a digest of its address is known, so the messages of a whole network cannot be found.
         """
         found: dict[str, Attributed] = {}
         async for opened in self._inboxes():
@@ -42,7 +42,7 @@ class InboxOrigins:
         return list(found.values())
 
     async def _inboxes(self) -> AsyncIterator[list[Attributed]]:
-        """All inboxes and whom they count for, some at a time."""
+        """Yield all inboxes in batches, each with the client in whose quota it counts."""
         async for names in self._store.names(keys.pattern("inbox")):
             addresses = [name.rpartition(":")[2] for name in names]
             rows = await self._store.run_all([("HMGET", keys.inbox(each), "client", "opened_at") for each in addresses])

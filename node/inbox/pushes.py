@@ -1,8 +1,8 @@
 """The push notification configs of A2A tasks (NETWORK 1): one hash for each task, which expires with the task.
 
 A script that changes a message of such a task adds an `inbox.task` event to the outbox (`lua/lib/announce_push.lua`).
-A message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
-What is sent to the receivers is made in `node.a2a.inboxes.pushes`.
+No script runs when a message expires, so each partition lists when such messages expire, and the worker reads the list.
+`node.a2a.inboxes.pushes` makes what is sent to the receivers.
 """
 
 from typing import cast
@@ -19,14 +19,14 @@ from node.store.decoding import code_of, fields_of
 from node.store.unreadable import reached
 
 TRIES = 3
-"""Attempts to add a config to a task that gets another message meanwhile."""
+"""Maximum attempts to add a config to a task. An attempt fails if the task gets another message meanwhile."""
 
 SWEEP_LIMIT = 100
-"""Messages of a partition that are announced at a time."""
+"""Maximum number of expired messages of a partition that are announced at a time."""
 
 
 class InboxPushes:
-    """Which webhooks are notified of which task. Whoever knows the id of a task may add and remove them.
+    """Records which webhooks are notified of which task. Whoever knows the id of a task may add and remove webhooks.
 
     Every method raises StoreUnavailable.
     """
@@ -36,7 +36,7 @@ class InboxPushes:
         self._tasks = tasks
 
     async def add(self, address: str, task_id: str, target: PushTarget) -> bool:
-        """Notify a webhook of a task's present state and its changes; False if the task has as many as it may have.
+        """Notify a webhook of a task's present state and its changes. Returns False if the task has no room for it.
 
         Raises Refused `receipt.unknown`, `store.busy`.
         """
@@ -63,22 +63,25 @@ class InboxPushes:
         raise Refused("store.busy", retry_after=1)
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        """The configs of a task by their ids. Raises Refused `receipt.unknown`."""
+        """Return the configs of a task by their ids. Raises Refused `receipt.unknown`."""
         await self._tasks.head(address, task_id)
         return await self._all(address, task_id)
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
-        """Remove a config; one that is gone already is no error. Raises Refused `receipt.unknown`."""
+        """Remove a config, if it is there. Raises Refused `receipt.unknown`."""
         await self._tasks.head(address, task_id)
         await self._store.command("HDEL", keys.inbox_pushes(address, task_id), name)
 
     async def forget(self, address: str, task_id: str, target: PushTarget) -> None:
-        """Remove a config, because its receiver wants no more, unless another one has taken its place."""
+        """Remove a config whose receiver wants no more notifications, unless it was replaced meanwhile."""
         pushes, config = keys.inbox_pushes(address, task_id), msgspec.json.encode(target)
         await self._store.run(callback_forget(entity=pushes, field=target.id, value=config))
 
     async def notified_of(self, address: str, message_id: str) -> tuple[str, list[PushTarget]]:
-        """The id of the task of a message that has changed, and its configs, which from now on end when it does."""
+        """Return the task id of a changed message, and the task's configs, which then expire with the task.
+
+        Returns an empty id if the message belongs to no task.
+        """
         task = await self._tasks.of_message(address, message_id)
         if task is None:
             return "", []
@@ -91,18 +94,18 @@ class InboxPushes:
         return task.id, list(_targets(await self._store.run(reading)).values())
 
     async def found(self, address: str, task_id: str, name: str) -> tuple[InboxTask, PushTarget] | None:
-        """A task and one of its configs; None if either is gone."""
+        """Return a task and one of its configs; None if either is gone."""
         try:
             task = await self._tasks.get(address, task_id)
-        except Refused:  # its time is over
+        except Refused:  # the task has expired
             return None
         target = (await self._all(address, task_id)).get(name)
         return (task, target) if target else None
 
     async def expire(self) -> bool:
-        """Announce the messages that have expired, as far as they can be read; whether there may be more.
+        """Announce expired messages of all partitions that can be reached. Returns whether there may be more.
 
-        The worker calls it again and again. Raises StoreUnavailable if no server is there.
+        The worker calls this repeatedly. Raises StoreUnavailable if no server can be reached.
         """
         expiring = [
             steps.inbox_push_expire(

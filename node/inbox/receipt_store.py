@@ -1,4 +1,4 @@
-"""The receipts of messages in Redis: hashes that say what became of each, and outlive both message and inbox."""
+"""The receipts of messages in Redis: hashes that say what became of each message, and outlive message and inbox."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +19,20 @@ class StoredReceipt(msgspec.Struct, frozen=True):
 
     now: int
     epoch: str
-    """Of the inbox; empty if it is closed."""
+    """Epoch of the inbox; empty if the inbox is closed."""
     is_held: bool
-    """Whether the inbox holds it. Once it is settled or has expired, it stays as it is."""
+    """Whether the inbox holds the message. If not, the status is final unless the owner asked for input."""
     fields: Mapping[bytes, bytes]
 
     @property
     def status(self) -> InboxMessageStatus:
-        """Its status; `expired` once it is neither held nor settled."""
+        """Status of the message: `expired` once it is neither held nor settled."""
         is_kept = self.is_held or b"settled_at" in self.fields
         return cast("InboxMessageStatus", self.fields[b"status"].decode()) if is_kept else "expired"
 
     @property
     def lasts(self) -> float:
-        """Seconds until it expires, if nothing is done."""
+        """Seconds until the message expires, unless it is settled before; infinite if it is not held."""
         return (int(self.fields[b"expires_at"]) - self.now + 1) / 1000 if self.is_held else math.inf
 
 
@@ -43,20 +43,20 @@ class ReceiptStore:
         self._store = store
 
     async def read(self, address: str, message_id: str) -> StoredReceipt | None:
-        """What became of a message; None if there is none of that id, or its time is over."""
+        """Return the receipt of a message; None if there is none with this id, or it has expired."""
         return _receipt(await self._store.run(_reading(address, message_id, ())))
 
     async def read_many(
         self, address: str, message_ids: Sequence[str], names: Sequence[str] = ()
     ) -> list[StoredReceipt | None]:
-        """Any number of receipts, with all their fields, or only with those in `names`."""
+        """Return any number of receipts, with all their fields, or only with those in `names`."""
         replies = await self._store.run_all([_reading(address, each, names) for each in message_ids])
         return [_receipt(reply) for reply in replies]
 
     async def wait(
         self, address: str, message_id: str, seconds: float, is_news: Callable[[str], bool] = lambda _: False
     ) -> StoredReceipt | None:
-        """`read`, once nothing more can become of the message, or its status `is_news`, or after `seconds`."""
+        """Do as `read` once the message is no longer held or its status `is_news`, or after `seconds`."""
         return await wait_for_change(
             self._store.wakeups,
             keys.inbox_receipt(address, message_id),

@@ -69,13 +69,13 @@ class Inboxes:
         self._base = f"{settings.public_url}/api/v1/inboxes/"
 
     async def is_renewal(self, proof: InboxProof) -> bool:
-        """Whether a request to open an inbox is about one that is there, or was."""
+        """Whether a request to open an inbox is about one that exists, or once existed."""
         return proof.token is not None or (bool(proof.signer) and await self._store.exists(proof.signer))
 
     def proven(self, proof: InboxProof) -> Owner:
-        """The owner that a request proves; a token that is shown counts, not the signature beside it.
+        """Return the owner that a request proves. If it has a token and a signature, only the token counts.
 
-        Raises Refused `inbox.proof` if it proves none, `inbox.token`.
+        Raises Refused `inbox.proof` if the request has no credentials, `inbox.token` if this node issued no such token.
         """
         if proof.is_empty:
             raise Refused("inbox.proof")
@@ -87,7 +87,7 @@ class Inboxes:
         return Owner(*named, proof.replay_id)
 
     def named(self, proof: InboxProof) -> str:
-        """The address that a request to open an inbox is about; empty for one that is yet to be made.
+        """Return the address that a request to open an inbox is about; empty for a new inbox.
 
         Raises Refused `inbox.token`.
         """
@@ -96,10 +96,10 @@ class Inboxes:
     async def open(
         self, client: str, place: str | None, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
     ) -> tuple[OpenedInbox, Opening]:
-        """Open an inbox for a client, or renew the one of which the request shows token or signature.
+        """Open an inbox for a client, or renew the inbox whose token or signature the request has.
 
-        `place` is the place of a new one among those that the client may have, empty if they are not counted; None for
-        a renewal (`is_renewal`). Raises Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`,
+        `place` is the place of a new inbox in the client's quota, empty if inboxes are not counted; None for a renewal
+        (`is_renewal`). Raises Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`,
         `idempotency.short`, `signature.replayed`.
         """
         if proof.is_empty:
@@ -131,7 +131,7 @@ class Inboxes:
         return opened, opening
 
     async def get(self, address: str) -> Inbox:
-        """What everybody may see of an inbox. Raises Refused `inbox.unknown`."""
+        """Return what everybody may see of an inbox. Raises Refused `inbox.unknown`."""
         _require_address(address)
         stored = await self._store.show(address)
         return Inbox(
@@ -147,12 +147,13 @@ class Inboxes:
         )
 
     def a2a_url(self, address: str) -> str:
-        """Base of the A2A agent that an inbox is."""
+        """Return the base URL of an inbox's A2A agent."""
         return f"{self._base}{address}/a2a"
 
     async def card(self, address: str) -> tuple[InboxCard, SenderPolicy, int]:
-        """The A2A agent card: what the owner gave, else made of label and description; who may write to the agent; and
-        since when that is so (ms). Raises Refused `inbox.unknown`.
+        """Return the A2A agent card of an inbox, its sender policy, and when the inbox was last changed (ms).
+
+        If the owner gave no card, one is made from label and description. Raises Refused `inbox.unknown`.
         """
         _require_address(address)
         shown = (await self._store.show(address, CARD)).fields
@@ -165,14 +166,14 @@ class Inboxes:
         return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), policy, changed
 
     async def name_on_card(self, address: str) -> str:
-        """The name on the card that the owner gave; empty without one, or without such an inbox."""
+        """Return the name on the card that the owner gave; empty if there is no card or no such inbox."""
         with suppress(Refused):
             if card := (await self._store.show(address, ("card",))).fields.get("card"):
                 return msgspec.json.decode(card, type=InboxCard).name
         return ""
 
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
-        """Close an inbox: what it holds ends as expired.
+        """Close an inbox. The messages that it holds get the status `expired`.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`.
         """
@@ -180,14 +181,14 @@ class Inboxes:
         return ClosedInbox(address)
 
     async def usage(self, address: str) -> InboxUsage:
-        """How much an inbox holds, for the operator. Raises Refused `inbox.unknown`."""
+        """Return how much an inbox holds, for the operator. Raises Refused `inbox.unknown`."""
         _require_address(address)
         stored = await self._store.show(address)
         opened_at, seen_at, ends_at = (timestamp(int(stored.fields[name])) for name in ("opened_at", "seen", "ends_at"))
         return InboxUsage(address, stored.waiting, stored.size, opened_at, seen_at, ends_at)
 
     async def end(self, address: str) -> InboxUsage:
-        """Close an inbox for the operator: how much it held. Raises Refused `inbox.unknown`."""
+        """Close an inbox for the operator, and return how much it held. Raises Refused `inbox.unknown`."""
         usage = await self.usage(address)
         await self._store.close(Owner(address, BY_KEY))
         return usage
@@ -208,7 +209,7 @@ class Inboxes:
         idempotency: IdempotencyKey | None,
         wait: float = 0,
     ) -> tuple[SentInboxMessage, bool]:
-        """Send a message, and wait for its end if asked to; the second value says whether it was sent before.
+        """Send a message and wait up to `wait` seconds until it is settled. The second value is True for a replay.
 
         Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.full`, `limit.exceeded`, `idempotency.conflict`,
         `idempotency.short`, `signature.replayed`.
@@ -223,18 +224,19 @@ class Inboxes:
         return self._sent(address, sent, receipt), sent.replayed_at is not None
 
     async def read(self, address: str, query: InboxPageQuery, proof: InboxProof) -> InboxPage:
-        """Unsettled messages for the owner, waiting for one if asked to. Raises as `read_on` does."""
+        """Return unsettled messages to the owner, waiting for one if asked to. Raises as `read_on` does."""
         return (await self.read_on(address, query, proof))[0]
 
     async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, int | None]:
-        """The same, and the number of the newest message that was ever sent; None if more of those held may follow,
-        also if the page lacks some that cannot be read.
+        """Return what `read` does, and the number of the newest message ever sent; None if another page may follow.
+
+        A message that cannot be decoded is left out of its page but counts towards the page's limit.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`.
         """
         owner = await self._owner(address, proof)
         page = await self._messages.read_waiting(owner, query.since_seq, query.limit, query.wait)
-        # A reader that is ahead of the inbox has seen messages that a failover lost; it goes on from the present end.
+        # A reader ahead of the inbox has seen messages that a failover lost; it continues from the present end.
         seen = page.messages[-1].seq if page.messages else min(query.since_seq, page.last_seq)
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
         messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
@@ -243,12 +245,12 @@ class Inboxes:
         return shown, None if more_may_follow else page.last_seq
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
-        """Raise unless the inbox_token or the key of the address is shown.
+        """Raise unless the request has the inbox_token or is signed by the key of the address.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`.
         """
         owner = await self._owner(address, proof)
-        await self._messages.read(owner, 0, 0)  # the script knows a token that was rotated
+        await self._messages.read(owner, 0, 0)  # the script refuses a token that a rotation has ended
 
     async def settle(
         self, address: str, message_id: str, settlement: Settlement, proof: InboxProof
@@ -269,7 +271,7 @@ class Inboxes:
         return SettledThrough(through, await self._messages.settle_through(owner, through))
 
     async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
-        """What became of a message, for its sender or the owner; waiting for another status if asked to.
+        """Return the receipt of a message to its sender or the owner, waiting for another status if asked to.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`.
         """
@@ -300,9 +302,9 @@ class Inboxes:
         return SettledMessage(message_id, seq, "withdrawn", timestamp(settled_at))
 
     async def _owner(self, address: str, proof: InboxProof) -> Owner:
-        """The owner of this inbox, by either of what a request may show.
+        """Return the owner of this inbox if the request's token or signature proves it.
 
-        Raises Refused `inbox.unknown`, `inbox.proof` if nothing is shown, `inbox.token` if it is wrong.
+        Raises Refused `inbox.unknown`, `inbox.proof` without credentials, `inbox.token` if they are wrong.
         """
         _require_address(address)
         if proof.signer == address:

@@ -13,7 +13,7 @@ from node.store.steps import Key, Rest, step
 
 
 class MessageKeys(msgspec.Struct, frozen=True, gc=False):
-    """What each step on a message takes: its keys, those of its inbox and partition, its address and its id."""
+    """What each step on a message takes: keys of the message, its inbox and its partition, the address, and the id."""
 
     ends: Key
     receipt: Key
@@ -159,7 +159,7 @@ def inbox_push_set(
     config: bytes,
     most: int,
 ) -> None:
-    """Have a receiver notified of the changes of a task."""
+    """Notify a receiver of the changes of a task."""
 
 
 @step

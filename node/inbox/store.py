@@ -1,7 +1,7 @@
 """Inboxes in Redis: a hash each, in the partition of the address. Their messages are in `message_store`.
 
-A hash lives until its owner has not been there for INBOX_LIFE_MS. Nothing of an inbox is kept longer, except the number
-of its last message if a key can open it anew, and the receipts that senders still may read.
+An inbox ends when its owner has neither read nor renewed it for INBOX_LIFE_MS. What is kept longer is the number of its
+last message, if a key can open the inbox again, and the receipts that senders may still read.
 """
 
 import secrets
@@ -24,17 +24,17 @@ INBOX_LIFE_MS = 30 * DAY_MS
 """Life of an inbox after its owner last read or renewed it."""
 
 LAST_SEQ_KEPT_MS = 365 * DAY_MS
-"""How long the number of the last message outlives an inbox that its key can open anew, so that counting goes on where
-it stopped. It takes 100 bytes."""
+"""How long the number of the last message outlives an inbox that its key can open again, so that numbering continues.
+The number takes 100 bytes."""
 
 MAX_HELD = 256
-"""Unsettled messages of one inbox."""
+"""Maximum number of unsettled messages in one inbox."""
 
 MAX_HELD_BYTES = 1024 * 1024
-"""Bytes of their texts together."""
+"""Maximum bytes of the texts of all unsettled messages in one inbox."""
 
 QUOTA = "inbox"
-"""The kind of quota that inboxes count in."""
+"""Kind of the quota in which inboxes count."""
 
 REFUSALS = {
     b"gone": "inbox.unknown",
@@ -42,17 +42,17 @@ REFUSALS = {
     b"signature": "signature.replayed",
     b"conflict": "idempotency.conflict",
 }
-"""Codes for what the scripts refuse."""
+"""Refusal codes by the first word of a script's reply."""
 
 SHOWN = ("label", "description", "policy", "encryption_key", "seen", "opened_at", "ends_at", "callback_url")
 """Fields of an inbox that anybody, or the operator, may see."""
 
 CARD = ("label", "description", "card", "policy", "changed")
-"""Fields of which an agent card is made, and when any of them was last changed (ms)."""
+"""Fields from which an agent card is made, and `changed`, when the inbox was last changed (ms)."""
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """How a request to open or renew an inbox ended."""
+    """The outcome of a request to open or renew an inbox."""
 
     address: str
     epoch: str
@@ -60,7 +60,7 @@ class Opening(msgspec.Struct, frozen=True):
     """Milliseconds since 1970."""
     is_new: bool
     replayed_at: tuple[int, int] | None = None
-    """If it is an earlier answer, given again: when that was given, and the time now (ms)."""
+    """For a replay: when the original answer was given, and the time now (ms). Else None."""
 
 
 class StoredInbox(msgspec.Struct, frozen=True):
@@ -70,22 +70,22 @@ class StoredInbox(msgspec.Struct, frozen=True):
     waiting: int
     """Unsettled messages."""
     size: int
-    """Bytes that they take."""
+    """Bytes of the unsettled messages."""
     fields: Mapping[str, str]
-    """Those that were asked for and are set."""
+    """The requested fields that are set."""
 
     @property
     def has_room(self) -> bool:
-        """Whether a small message would be taken."""
+        """Whether there is room for a small message."""
         return self.waiting < MAX_HELD and self.size < MAX_HELD_BYTES
 
 
 class _Life(NamedTuple):
-    """How long an inbox lives, as `lua/lib/prolong.lua` has found it; times in milliseconds."""
+    """How long an inbox lives, as returned by `lua/lib/prolong.lua`; times in milliseconds."""
 
     ends_at: int
     place: Quota
-    """What would have to last until `until`, so that the inbox could live longer; without a name, nothing."""
+    """The place that must last until `until` for the inbox to live longer. Without a name, nothing is to be done."""
     until: int
 
     @classmethod
@@ -95,7 +95,7 @@ class _Life(NamedTuple):
 
 
 class InboxStore:
-    """Opens, renews, shows and closes. Every method raises StoreUnavailable."""
+    """Opens, renews, shows and closes inboxes. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, limits: LimitStore, idempotency_ttl: int) -> None:
         self._store = store
@@ -103,7 +103,7 @@ class InboxStore:
         self._idempotency_ms = idempotency_ttl * 1000
 
     def new_address(self, partition: int | None) -> str:
-        """An address that nobody has, in the partition if one is given."""
+        """Return an unused address, in the given partition if any."""
         return ids.new_address(self._store.serving_partition() if partition is None else partition)
 
     async def open(
@@ -115,10 +115,10 @@ class InboxStore:
         place: Quota | None,
         idempotency: IdempotencyKey | None,
     ) -> Opening:
-        """Open the inbox, with its `place` in a quota, or renew it, with a new epoch if `rotate`.
+        """Open the inbox with its `place` in a quota, or renew it. With `rotate`, a new epoch begins.
 
-        Without a place it is renewed only: one that was closed a moment ago stays so, or no quota would count it.
-        Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`.
+        Without a place, an inbox is only renewed: if it was closed a moment ago it stays closed, because no quota would
+        count it. Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`.
         """
         address = owner.address
         partition, inbox = ids.partition_of(address), keys.inbox(address)
@@ -146,7 +146,7 @@ class InboxStore:
                 kind, address, began, at = original.decode().split("@")
                 stored = await self.show(address)
                 ends_at = int(stored.fields["ends_at"])
-                if ends_at < int(at) + INBOX_LIFE_MS:  # the first time, it was not prolonged as far as it was to be
+                if ends_at < int(at) + INBOX_LIFE_MS:  # the original request has not prolonged it fully
                     ends_at = await self.prolong(address)
                 return Opening(address, began, ends_at, kind == "opened", (int(at), now))
             case [bytes(kind), bytes(current), *life]:
@@ -160,7 +160,7 @@ class InboxStore:
         return await self._store.command("EXISTS", keys.inbox(address)) == 1
 
     async def show(self, address: str, names: Sequence[str] = SHOWN) -> StoredInbox:
-        """An inbox as everybody may see it. Raises Refused `inbox.unknown`."""
+        """Return fields of an inbox, and how much it holds. Raises Refused `inbox.unknown`."""
         reply = await self._store.run(
             steps.inbox_show(inbox=keys.inbox(address), ends=keys.inbox_ends(address), names=names)
         )
@@ -172,11 +172,11 @@ class InboxStore:
                 raise refused(reply)
 
     async def prolong(self, address: str) -> int:
-        """Let an inbox live on, because its owner is there: when it ends (ms). Raises Refused `inbox.unknown`."""
+        """Prolong an inbox because its owner was there. Returns when it ends (ms). Raises Refused `inbox.unknown`."""
         return await self._with_place(address, await self._prolong(address, 0))
 
     async def close(self, owner: Owner) -> None:
-        """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
+        """Close an inbox, free its place in its client's quota, and wake the senders who wait.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`.
         """
@@ -200,18 +200,18 @@ class InboxStore:
         )
         match cast("list[Any]", reply):
             case [b"closed", client, place, at, ended]:
-                with suppress(StoreUnavailable):  # otherwise the place counts until its time is over
+                with suppress(StoreUnavailable):  # otherwise the place is taken until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
                 receipts = [keys.inbox_receipt(address, each.decode()) for each in ended]
-                with suppress(StoreUnavailable):  # otherwise a message seems to end when its receipt is read
+                with suppress(StoreUnavailable):  # otherwise messages seem to end only when their receipts are read
                     await self._store.run_all([("HSET", receipt, "ended_at", at) for receipt in receipts])
-                with suppress(StoreUnavailable):  # otherwise who waits for a receipt waits until the time is up
+                with suppress(StoreUnavailable):  # otherwise a sender who waits for a receipt waits until timeout
                     await self._store.run_all([("SPUBLISH", receipt, "expired") for receipt in receipts])
             case _:
                 raise refused(reply)
 
     async def _prolong(self, address: str, lasts: int) -> _Life:
-        """`prolong`, as far as the place of the inbox in a quota lasts: until `lasts` (ms), if it was prolonged."""
+        """Prolong an inbox, but not beyond its place in a quota. `lasts`: new end of the place (ms); 0 = unchanged."""
         reply = await self._store.run(
             steps.inbox_prolong(
                 inbox=keys.inbox(address),
@@ -229,23 +229,23 @@ class InboxStore:
                 raise refused(reply)
 
     async def _with_place(self, address: str, life: _Life) -> int:
-        """When an inbox ends (ms), once its place in a quota has been prolonged as far as it must be.
+        """Prolong the place of an inbox in a quota if necessary, then the inbox. Returns when the inbox ends (ms).
 
-        The place first, which is in another partition: an inbox that outlived its place would count for nobody.
+        The place is in another partition and is prolonged first: an inbox that outlived its place would not be counted.
         """
         ends_at = life.ends_at
         if life.place.name:
-            with suppress(StoreUnavailable):  # it lives as long as its place does, or until its owner is there again
+            with suppress(StoreUnavailable):  # otherwise it ends with its place, unless its owner returns before
                 await self._limits.extend(life.place, life.until)
                 ends_at = (await self._prolong(address, life.until)).ends_at
         return ends_at
 
 
 def last_seq_kept(address: str) -> int:
-    """Milliseconds for which the counter of an inbox outlives it."""
+    """Return for how many milliseconds the message counter of an inbox outlives the inbox."""
     return LAST_SEQ_KEPT_MS if ids.is_of_key(address) else 0
 
 
 def refused(reply: object) -> Refused:
-    """The refusal in a script's reply."""
+    """Return the refusal for a script's reply."""
     return Refused(REFUSALS[cast("list[bytes]", reply)[0]])

@@ -1,8 +1,9 @@
-"""What an A2A agent in front of an inbox needs: messages that make up tasks (NETWORK 1, "The inbox speaks A2A").
+"""Messages that form tasks, for the A2A agent in front of an inbox (NETWORK 1, "The inbox speaks A2A").
 
-A task begins with a message, and goes on with an answer each time that its owner asks for input. Its id cannot be
-guessed and is all that its sender has to show. The receipt of its first message has the ids of all. That outlives the
-others, so a task is there as long as it is; a message in the middle whose receipt has ended is left out.
+A task begins with a message, and continues with an answer each time that the owner of the inbox asks for input. Its id
+cannot be guessed and is the only credential that its sender needs. The receipt of the first message has the ids of all
+messages and outlives their receipts, so a task lasts as long as that receipt. A message between the first and the last
+whose receipt has expired is left out.
 """
 
 import math
@@ -23,14 +24,14 @@ from node.store.limits import RateLimit
 from node.store.long_poll import wait_for_change
 
 CONTEXT_TOKEN_LENGTH = 22
-"""Characters of a context id that prove that the node made it: 132 bits."""
+"""Characters of a context id that prove that the node made the id: 132 bits."""
 
 STATE = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at", "ended_at")
-"""Fields of a receipt that give the state of its message, without what anybody said."""
+"""Fields of a receipt that give the state of its message, without anything that sender or owner wrote."""
 
 
 class InboxTasks:
-    """Sends messages of tasks, and reads what became of them. Every method raises StoreUnavailable."""
+    """Sends messages of tasks and reads tasks. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, receipts: ReceiptStore, messages: InboxMessageStore, tokens: Tokens) -> None:
         self._store = store
@@ -44,12 +45,12 @@ class InboxTasks:
         return self._store.wakeups.waiters.may_wait
 
     def new_context(self, address: str) -> str:
-        """The id of a context that nobody can guess: whoever knows it may list its tasks."""
+        """Return a new context id. It cannot be guessed: whoever knows it may list the tasks of the context."""
         name = ids.unlisted_id().replace("-", "")
         return f"{name}{self._proof(address, name)}"
 
     def context_name(self, address: str, context: str, client: str) -> str:
-        """What a context is called in a key. Under an id that a client chose, each client has a context of its own."""
+        """Return a context's name in Redis keys. Under an id that a client chose, each client has its own context."""
         name, proof = context[:32], context[32:]
         is_ours = compare_digest(proof.encode(), self._proof(address, name).encode())
         return ids.digest(context, "" if is_ours else client)
@@ -63,7 +64,7 @@ class InboxTasks:
         proof: InboxProof,
         idempotency: IdempotencyKey | None,
     ) -> tuple[str, bool]:
-        """Send a message of a task: its id, and whether it was sent before.
+        """Send a message of a task. Returns its id, and whether this is a replay by Idempotency-Key.
 
         Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`, `limit.exceeded`,
         `idempotency.conflict`, `signature.replayed`.
@@ -74,19 +75,20 @@ class InboxTasks:
         return sent.id, sent.replayed_at is not None
 
     async def get(self, address: str, task_id: str, most: int | None = None) -> InboxTask:
-        """A task with its last `most` messages, or all. Raises Refused `receipt.unknown`."""
+        """Return a task with its last `most` messages, or all. Raises Refused `receipt.unknown`."""
         return _there(await self._read(address, task_id, most) if _is_name(address, task_id) else None)
 
     async def head(self, address: str, task_id: str) -> InboxTask:
-        """A task with its last message alone, and without what anybody said. Raises Refused `receipt.unknown`.
+        """Return a task with only its last message, without anything that sender or owner wrote.
 
-        For callers that show none of it: its messages may have 2.5 MB, which nobody would be charged for.
+        For callers that show no texts: the messages may have 2.5 MB, and nobody is charged for reading them. Raises
+        Refused `receipt.unknown`.
         """
         heads = await self._heads(address, [task_id]) if _is_name(address, task_id) else []
         return _there(next(iter(heads), None))
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
-        """The `head` of the task that a message is of; None if it is of none, or its time is over."""
+        """Return the `head` of the task that a message belongs to; None if there is none, or it has expired."""
         message = (await self._states(address, [message_id])).get(message_id)
         heads = await self._heads(address, [message.fields[b"task"].decode()]) if message else []
         return next(iter(heads), None)
@@ -94,10 +96,10 @@ class InboxTasks:
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]
     ) -> InboxTask:
-        """A task from its last message in `task` on, once it is new, or after `seconds`. Raises Refused
-        `receipt.unknown`.
+        """Return a task from the last message in `task` on, once it `is_new`, or after `seconds`.
 
-        The next message of a task is announced on the channel of the one before, so one channel is enough for both.
+        The next message of a task is announced on the channel of the message before it, so listening on one channel is
+        enough. Raises Refused `receipt.unknown`.
         """
         found = await wait_for_change(
             self._store.wakeups,
@@ -115,7 +117,7 @@ class InboxTasks:
         return await self.get(address, task.id)
 
     async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:
-        """The `head` of each task of a context, the last changed first.
+        """Return the `head` of each task of a context, the most recently changed first.
 
         Raises Refused `inbox.unknown`.
         """
@@ -131,7 +133,7 @@ class InboxTasks:
     async def _read(
         self, address: str, task_id: str, most: int | None = None, since: str | None = None
     ) -> InboxTask | None:
-        """A task with its last `most` messages, those from `since` on, or all; None if none began with that one."""
+        """Return a task with its last `most` messages, those from `since` on, or all; None if there is no such task."""
         first = await self._receipts.read(address, task_id)
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
@@ -148,7 +150,7 @@ class InboxTasks:
         return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)
 
     async def _heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
-        """`head` of those tasks that are there and can be read."""
+        """Return the `head` of each task that exists and can be decoded."""
         states = await self._states(address, task_ids)
         firsts = {each: receipt for each, receipt in states.items() if b"turns" in receipt.fields}
         ends = show_each(firsts.items(), lambda _, first: first.fields[b"turns"].decode().split()[-1])
@@ -161,7 +163,7 @@ class InboxTasks:
         return list(show_each(((each, end) for each, end in ends.items() if end in lasts), head).values())
 
     async def _states(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
-        """The STATE of messages of tasks, by their ids; messages of no task are left out."""
+        """Return the STATE fields of messages by message id; messages that belong to no task are left out."""
         receipts = await self._receipts.read_many(address, message_ids, STATE)
         found = zip(message_ids, receipts, strict=True)
         return {each: receipt for each, receipt in found if receipt and b"task" in receipt.fields}
@@ -183,7 +185,7 @@ def _there(found: InboxTask | None) -> InboxTask:
 def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
     fields, status = receipt.fields, receipt.status
     times = {"queued": b"sent_at", "read": b"read_at", "expired": b"expires_at"}
-    # A message in an inbox that was closed ended before its time.
+    # A message ends before it expires if its inbox is closed.
     at = min(int(fields[times.get(status, b"settled_at")]), int(fields.get(b"ended_at", receipt.now)))
     reply, ciphertext = text(fields.get(b"reply")), text(fields.get(b"reply_ciphertext"))
     artifacts = fields.get(b"artifact_ids", b"").decode().split()

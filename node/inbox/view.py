@@ -1,4 +1,4 @@
-"""Shows stored inboxes and messages as their readers see them."""
+"""Converts stored inboxes and messages to what their readers see."""
 
 import msgspec
 
@@ -12,17 +12,17 @@ from node.store.limits import DAY_MS
 
 HOUR_MS = 3600_000
 SEEN: tuple[tuple[int, LastSeen], ...] = ((HOUR_MS, "hour"), (DAY_MS, "day"), (7 * DAY_MS, "week"))
-"""The words by which others learn how many milliseconds ago, at most, the owner of an inbox was last there."""
+"""What others learn about when the owner of an inbox was last seen: maximum age in milliseconds, and its name."""
 
 
 def receipt_of(message_id: str, stored: StoredReceipt) -> Receipt:
-    """What became of a message."""
+    """Return the receipt of a message."""
     answer = msgspec.structs.asdict(answer_of(message_id, stored))
     return Receipt(**answer, sent_at=_time(stored, b"sent_at") or "", read_at=_time(stored, b"read_at"))
 
 
 def answer_of(message_id: str, stored: StoredReceipt) -> Answer:
-    """What its sender learns of a message."""
+    """Return what the sender of a message is told about it."""
     fields = stored.fields
     return Answer(
         id=message_id,
@@ -37,7 +37,7 @@ def answer_of(message_id: str, stored: StoredReceipt) -> Answer:
 
 
 def message_of(held: HeldMessage) -> InboxMessage:
-    """A message as its owner reads it."""
+    """Return a message as its owner reads it."""
     content = msgspec.json.decode(held.fields[b"text"], type=InboxContent)
     return InboxMessage(
         **msgspec.structs.asdict(content),
@@ -49,7 +49,7 @@ def message_of(held: HeldMessage) -> InboxMessage:
 
 
 def last_seen_of(stored: StoredInbox) -> LastSeen:
-    """When its owner was last there, as coarse as others learn it."""
+    """Return roughly when the owner of an inbox was last seen, as others may know it."""
     ago = stored.now - int(stored.fields["seen"])
     for within, name in SEEN:
         if ago < within:

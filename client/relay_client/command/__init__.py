@@ -18,7 +18,7 @@ from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
 UNLIKE_A_NODE = (TypeError, AttributeError, ValueError, OverflowError)
-"""What a command comes upon in an answer whose members are of other types than a node's. No client can look at all."""
+"""Errors of a command on an answer whose members have other types than a node's. No client can check all of them."""
 INTERRUPTED = 130  # as shells report SIGINT
 
 NODE = "http://127.0.0.1:8000"
@@ -32,7 +32,7 @@ exit codes: 0 done, 1 refused, 2 wrong usage, 3 node not reached, 5 time over"""
 
 
 def parser() -> ArgumentParser:
-    """All commands."""
+    """Return the parser of all commands."""
     made = ArgumentParser(
         "relay", description="Use a relay node.", epilog=ENVIRONMENT, formatter_class=RawDescriptionHelpFormatter
     )
@@ -54,7 +54,7 @@ def parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command, and return its exit code."""
     prepare()
     made = parser()
     given = parsed(made, sys.argv[1:] if arguments is None else arguments)
@@ -77,16 +77,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RelayError as refused:
         error(given, refused)
         return REFUSED
-    except KeyError as missing:  # in an answer
+    except KeyError as missing:  # a field of an answer
         error(given, InvalidAnswer(f"the answer has no {missing}"))
         return REFUSED
     except UNLIKE_A_NODE as odd:
         error(given, InvalidAnswer(f"the answer is not like that of a node: {odd}"))
         return REFUSED
-    except BrokenPipeError:  # whoever reads our output has had enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except OSError as wrong:  # of a file that was named
+    except OSError as wrong:  # about a file in the arguments
         error(given, wrong)
         return USAGE
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explain(url: str) -> None:
-    """Say what may be wrong with the way to a node that was not reached."""
+    """Say why a node may not have been reached."""
     if url == NODE:
         note("relay: which node is said by --node or RELAY_NODE")
     parts = urlsplit(url)

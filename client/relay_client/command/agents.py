@@ -1,4 +1,4 @@
-"""`relay agents`: who can do this, and what can you do?"""
+"""`relay agents`: find agents, and list your own."""
 
 from argparse import Namespace
 from typing import Any

@@ -47,5 +47,5 @@ def _get(given: Namespace) -> None:
 
 
 def _name(filename: str | None, ident: str) -> str:
-    """A stranger chose the name: it must not lead elsewhere, nor be hidden."""
+    """Return a safe file name. A stranger chose `filename`, so it must not lead to another folder or be hidden."""
     return Path(filename or "").name.lstrip(".") or ident

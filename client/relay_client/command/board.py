@@ -45,7 +45,7 @@ def _send(given: Namespace) -> None:
 
 
 def _refuse_what_is_for(given: Namespace, other: str, names: Iterable[str]) -> None:
-    """Raise UsageError for an option that this message would go without."""
+    """Raise UsageError for a given option that this message would ignore."""
     for name in names:
         if getattr(given, name):
             raise UsageError(f"--{name.replace('_', '-')} is for a message to {other}")
@@ -54,7 +54,7 @@ def _refuse_what_is_for(given: Namespace, other: str, names: Iterable[str]) -> N
 def _tail(given: Namespace) -> None:
     types = [name for name in given.types.split(",") if name]
     with connected(given) as relay:
-        relay.node.health()  # fail if the node is away now; later it is waited for
+        relay.node.health()  # fail if the node is unavailable now; later, wait for it
         events = relay.events.follow(given.topic, types=types, cursor=given.cursor, token=given.token)
         for count, event in enumerate(events, 1):
             data: dict[str, Any] = event.get("data") or {}

@@ -1,4 +1,4 @@
-"""Scripts that complete the command in a shell, made of its arguments."""
+"""Scripts that complete the command in a shell, made from the command's parser."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 def script(made: ArgumentParser, shell: str) -> str:
-    """For bash, zsh or fish."""
+    """Return the completion script for bash, zsh or fish."""
     words = dict(_words(made, ()))
     if shell == "fish":
         return "".join(_fish(path, choices) for path, choices in words.items())
@@ -38,12 +38,12 @@ def script(made: ArgumentParser, shell: str) -> str:
 
 
 def _words(made: ArgumentParser, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Every command by its path, with what may follow it: commands, choices and options."""
+    """Yield the path of every command with the words that may follow it: subcommands, choices and options."""
     found: list[str] = []
     below: list[tuple[str, ArgumentParser]] = []
     for action in made._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other way to ask
         choices: Any = action.choices or ()
-        if isinstance(choices, dict):  # of commands
+        if isinstance(choices, dict):  # subcommands
             below += cast("dict[str, ArgumentParser]", choices).items()
         found += [*choices, *action.option_strings]
     yield path, found

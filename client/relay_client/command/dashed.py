@@ -1,5 +1,6 @@
-"""Addresses and tokens that begin with `-`, as one in 64 of those derived from a key does: argparse would take them
-for options.
+"""Handles addresses and tokens that begin with `-`, which argparse would take for options.
+
+One in 64 addresses derived from a key begins with `-`.
 """
 
 import re
@@ -8,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 DASHED = re.compile(r"-[A-Za-z0-9_-]{26}(?:[A-Za-z0-9_-]{16})?(?:\.[A-Za-z0-9_.-]+)?")
-"""An address (27 or 43 characters of base64url), or the token of an inbox, which begins with its address. No option
-is as long as that.
+"""An address (27 or 43 characters of base64url), or the token of an inbox, which begins with its address. No option is
+as long as that.
 """
 GUARD = " "
-"""Put in front of such a word, because argparse recognises an option by its first character."""
+"""Prefix for such a word, because argparse recognises an option by its first character."""
 
 
 def parsed(made: ArgumentParser, words: Sequence[str]) -> Namespace:
-    """What `parse_args` returns, with such words taken for the values that they are."""
+    """Return what `parse_args` returns, but take such words for values."""
     given = made.parse_args(guarded(words, set(_flags(made))))
     for name, value in vars(given).items():
         if isinstance(value, str) and DASHED.fullmatch(value.removeprefix(GUARD)):
@@ -25,12 +26,13 @@ def parsed(made: ArgumentParser, words: Sequence[str]) -> Namespace:
 
 
 def guarded(words: Sequence[str], flags: set[str]) -> list[str]:
-    """The words, each of those joined to the option whose value it is (`--to=-x`), or else behind GUARD. `flags`: the
-    options that have no value.
+    """Join each such word to the option whose value it is (`--to=-x`), or else put GUARD in front of it.
+
+    `flags`: the options that have no value.
     """
     done: list[str] = []
     for position, word in enumerate(words):
-        if word == "--":  # what follows is no option anyway
+        if word == "--":  # no options follow
             return [*done, *words[position:]]
         if not DASHED.fullmatch(word):
             done.append(word)
@@ -42,11 +44,11 @@ def guarded(words: Sequence[str], flags: set[str]) -> list[str]:
 
 
 def _flags(made: ArgumentParser) -> Iterator[str]:
-    """The options without a value, of the command and of all commands below it."""
+    """Yield the options without a value, of the command and of all its subcommands."""
     for action in made._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other way to ask
         if action.nargs == 0:
             yield from action.option_strings
         choices: Any = action.choices
-        if isinstance(choices, dict):  # of commands
+        if isinstance(choices, dict):  # subcommands
             for one in cast("dict[str, ArgumentParser]", choices).values():
                 yield from _flags(one)

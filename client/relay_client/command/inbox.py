@@ -21,10 +21,10 @@ from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, U
 from relay_client.inboxes import Clearable, InboxMessage, Receipt, Settled
 
 ANSWER_SECONDS = 300.0
-PAGE = 100  # messages read at once
-SETTLE_TRIES = 1000  # as many as there is time for: the work is done
+PAGE = 100  # messages read at a time
+SETTLE_TRIES = 1000  # as many as time allows: the work is done
 ONLY = ("subject", "in_reply_to", "thread", "artifact", "expires")
-"""Options that relayed messages do not have; without `reply_to`, which RELAY_INBOX may have set."""
+"""Options that relayed messages do not have. `reply_to` is not among them, because RELAY_INBOX may have set it."""
 INBOX = "the inbox, or the URL at which agents find shows it"
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
@@ -76,12 +76,12 @@ def add(commands: Commands) -> None:
 
 
 def inbox_address(given: str) -> str:
-    """The address of an inbox that may be given by a URL, such as agents find shows."""
+    """Return the address of an inbox, which may be given as a URL, as shown by `relay agents find`."""
     return given.partition("/inboxes/")[2].partition("/")[0] or given
 
 
 def message_options(made: ArgumentParser) -> None:
-    """What a message may have besides its text."""
+    """Add the options for what a message may have besides its text."""
     made.add_argument("--subject")
     made.add_argument("--author", help="your name; nobody checks it")
     made.add_argument("--reply-to", metavar="ADDRESS", default=environment("RELAY_INBOX"), help="your own inbox")
@@ -92,12 +92,12 @@ def message_options(made: ArgumentParser) -> None:
 
 
 def owner_options(made: ArgumentParser) -> None:
-    """The proof that an inbox is yours."""
+    """Add the option for the proof that an inbox is yours."""
     made.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="else RELAY_INBOX_TOKEN, or --key")
 
 
 def send(given: Namespace) -> None:
-    """Send to an inbox, and show the message with its receipt token."""
+    """Send a message to an inbox, and show it with its receipt token."""
     with connected(given) as relay:
         sent = relay.inboxes.send(given.to, text_of(given.text), **_details(given))
     show(given, sent)
@@ -121,7 +121,7 @@ def _receipt(given: Namespace) -> int:
 
 
 def _answered(given: Namespace, receipt: Receipt) -> int:
-    """Show the answer to a message, or the status of one that has none."""
+    """Show the answer to a message, or the status of the message if it has no answer."""
     show(given, receipt, receipt["reply"] or receipt["status"])
     return 0 if receipt["status"] in ("done", "input_required") else 1
 
@@ -156,7 +156,7 @@ def _watch(given: Namespace) -> None:
         if given.keep:
             _show_all(relay, given, address)
             return
-        relay.node.health()  # fail if the node is away now; later it is waited for
+        relay.node.health()  # fail if the node is unavailable now; later, wait for it
         for count, message in enumerate(relay.inboxes.messages(address, given.token, settle=False), 1):
             if words:
                 _attend(relay, given, address, message, words)
@@ -176,7 +176,7 @@ def _show_all(relay: Relay, given: Namespace, address: str) -> None:
 
 
 def _show(given: Namespace, message: InboxMessage) -> None:
-    """Show one of several, followed by an empty line."""
+    """Show one of several messages, followed by an empty line."""
     show(given, message, fields(message) + "\n")
 
 
@@ -197,11 +197,11 @@ def _attend(relay: Relay, given: Namespace, address: str, message: InboxMessage,
 def _settle(
     relay: Relay, given: Namespace, address: str, message: InboxMessage, status: Settled, reply: str | None = None
 ) -> None:
-    """Settle at once, so that what was handled does not come again if this process ends."""
+    """Settle a message at once, so that it does not come again if this process ends."""
     patient = relay.with_options(tries=SETTLE_TRIES)
     try:
         settled = patient.inboxes.settle(address, message["id"], given.token, status=status, reply=reply)
-    except (NotFound, Conflict):  # its sender took it back; it has expired, or somebody else has settled it
+    except (NotFound, Conflict):  # withdrawn, expired, or settled by somebody else
         return
     if given.exec:
         show(given, settled, f"{settled['seq']} {settled['status']} {message['subject'] or ''}")

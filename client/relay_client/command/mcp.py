@@ -1,4 +1,4 @@
-"""The configuration with which well-known MCP clients use the node's tools."""
+"""Configurations with which well-known MCP clients use the node's tools."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ NAME = "relay-node"
 
 
 def configuration(client: str, node: str) -> tuple[str, str]:
-    """The configuration of a client in CLIENTS: the file, and what to write into it."""
+    """Return the configuration of a client in CLIENTS: the file, and its content."""
     url = f"{node}/api/v1/mcp"
     file, key, form = CLIENTS[client]
     if client == "codex":
@@ -20,7 +20,7 @@ _URL = "<url>"
 
 CLIENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "claude-code": (".mcp.json in the project", "mcpServers", {"type": "http", "url": _URL}),
-    # Its connectors come from the internet; a node on this machine needs a bridge, which needs Node.js.
+    # Its connectors run on the internet. A node on this machine needs a bridge, which needs Node.js.
     "claude-desktop": (
         "claude_desktop_config.json",
         "mcpServers",
@@ -32,4 +32,4 @@ CLIENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "vscode": (".vscode/mcp.json in the project", "servers", {"type": "http", "url": _URL}),
     "windsurf": ("~/.codeium/windsurf/mcp_config.json", "mcpServers", {"serverUrl": _URL}),
 }
-"""For each client: its file, the key that servers are under, and the entry of a server."""
+"""For each client: its file, the key under which servers are listed, and the entry of a server."""

@@ -23,7 +23,7 @@ from relay_client.tasks import Tasks
 from relay_client.version import __version__
 
 SKEW_SECONDS = 60.0
-"""Clocks that differ by more spoil signatures, deadlines and callbacks."""
+"""A larger difference between the clocks breaks signatures, deadlines and callbacks."""
 NOBODY = "relay-doctor"
 
 
@@ -58,7 +58,7 @@ def _doctor(given: Namespace) -> int:
 
 
 def _checks(relay: Relay) -> Iterator[tuple[str, bool, str]]:
-    """Name, whether it is good, and what was found."""
+    """Yield the name of each check, whether it succeeded, and what was found."""
     began = time.monotonic()
     answer = _asked(relay, Node.health.call())
     took = time.monotonic() - began
@@ -73,7 +73,7 @@ def _checks(relay: Relay) -> Iterator[tuple[str, bool, str]]:
     yield "versions", True, versions
     identity = relay.node.identity()
     yield "address", True, f"{identity['node_id']} calls itself {identity['base_url']}"
-    # A claim of an offer that nobody makes: it finds none, and costs one of the limit.
+    # Asks for an offer that nobody makes: this finds none, but takes one place in the limit.
     try:
         claimed = _asked(relay, Tasks.claim_next.call(NOBODY, publisher_ids=[NOBODY]))
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""What the command writes: for people, or as lines of JSON. Strangers' texts lose what a terminal would act on."""
+"""The command's output: for people, or as lines of JSON. Control characters are removed from strangers' texts."""
 
 import json
 import logging
@@ -19,19 +19,19 @@ BAR = 30  # characters
 
 
 class _PlainFormatter(logging.Formatter):
-    """For what workers log: it may be what a node said."""
+    """A formatter for the logs of workers, which may have texts from a node."""
 
     def format(self, record: logging.LogRecord) -> str:
         return plain(super().format(record))
 
 
 def prepare() -> None:
-    """Let standard output and standard error take whatever is written, and what is logged."""
+    """Prepare standard output and standard error for any text, and set up logging."""
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
-        if stream is None:  # closed by whoever started this: discard what is written
+        if stream is None:  # closed by the parent process: discard what is written
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
-        elif isinstance(stream, TextIOWrapper):  # its encoding may lack characters that strangers wrote
+        elif isinstance(stream, TextIOWrapper):  # its encoding may not have all characters that strangers write
             stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
     handler.setFormatter(_PlainFormatter())
@@ -39,7 +39,7 @@ def prepare() -> None:
 
 
 def show(given: Namespace, record: Any, text: str | None = None) -> None:
-    """Write a record: as JSON if that is wanted, else as `text`, else field by field."""
+    """Write a record: as JSON if asked to, else as `text` if given, else field by field."""
     if given.json:
         line = json.dumps(record, separators=(",", ":"))
     else:
@@ -49,8 +49,9 @@ def show(given: Namespace, record: Any, text: str | None = None) -> None:
 
 
 def fields(record: Mapping[str, Any]) -> str:
-    """A line for each field that says something. Further lines of a value are indented, or a stranger's text could pass
-    for the fields that follow, or for another record.
+    """Return one line for each field that is not empty.
+
+    Further lines of a value are indented. Otherwise a stranger's text could pass for other fields, or another record.
     """
     shown = {name: value for name, value in record.items() if value not in (None, [], "")}
     width = max(map(len, shown), default=0)
@@ -59,12 +60,12 @@ def fields(record: Mapping[str, Any]) -> str:
 
 
 def note(text: str) -> None:
-    """Write something that is not the result, to standard error."""
+    """Write a text that is not the result to standard error."""
     sys.stderr.write(plain(text) + "\n")
 
 
 def nothing_found(given: Namespace, found: AgentHits | TaskHits) -> None:
-    """Say that a search has no hits, if it has none, and with which threshold it would."""
+    """If a search has no hits, say so, and name a threshold that would give some."""
     if found["hits"] or given.json:
         return
     lower = found.get("lower_threshold")
@@ -83,12 +84,12 @@ def error(given: Namespace, wrong: Exception) -> None:
 
 
 def plain(text: str) -> str:
-    """Without control characters and characters that change the direction of others."""
+    """Remove control characters, and characters that change the direction of text."""
     return "".join(c for c in text if c in "\n\t" or category(c) not in ("Cc", "Cf", "Cs"))
 
 
 def progress() -> Callable[[int, int], None] | None:
-    """Draws the progress of a transfer if standard error is a terminal; otherwise None."""
+    """Return a function that draws the progress of a transfer; None if standard error is no terminal."""
     if not sys.stderr.isatty():
         return None
 

@@ -1,4 +1,4 @@
-"""What all parts of the command share: how they are added, the node, the key, the texts that are given."""
+"""What all parts of the command share: adding commands, the connection, the key, and reading texts and files."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from relay_client.client import Relay
 from relay_client.errors import UsageError
 
 TRIES = 3
-"""Fewer than a program's: somebody may be waiting at a terminal to hear that the node is not there."""
+"""Maximum number of failed tries. Fewer than for a program: somebody may be waiting at a terminal."""
 
 
 class Commands(Protocol):
-    """Where commands are added; argparse has no public name for it."""
+    """The object to which commands are added. argparse has no public name for its type."""
 
     def add_parser(self, name: str, **options: Any) -> ArgumentParser: ...
 
@@ -28,7 +28,7 @@ def command(
     run: Callable[[Namespace], int | None],
     help: str,  # noqa: A002  # argparse's word
 ) -> ArgumentParser:
-    """A command; `run` takes what was given, and returns an exit code other than 0."""
+    """Add a command. `run` takes the parsed arguments and returns an exit code, or None for 0."""
     made = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     common(made)
     made.set_defaults(run=run)
@@ -36,7 +36,7 @@ def command(
 
 
 def common(made: ArgumentParser) -> None:
-    """Options that may stand before a command as well as after it."""
+    """Add the options that may stand before or after a command."""
     made.add_argument("--node", metavar="URL", default=SUPPRESS, help="address of the node")
     made.add_argument("--key", metavar="FILE", default=SUPPRESS, help="sign with this key file")
     made.add_argument(
@@ -46,12 +46,12 @@ def common(made: ArgumentParser) -> None:
 
 
 def environment(name: str) -> str | None:
-    """What a variable of the environment says; None if it is not set, or empty."""
+    """Return the value of an environment variable; None if it is not set or is empty."""
     return os.environ.get(name) or None
 
 
 def seconds(given: str) -> float:
-    """How long to wait. Raises ValueError, which argparse reports, for what is no time."""
+    """Parse a time to wait, in seconds. Raises ValueError, which argparse reports, if it is not a time."""
     value = float(given)
     if not value >= 0:  # nor NaN
         raise ValueError
@@ -59,17 +59,17 @@ def seconds(given: str) -> float:
 
 
 def group(commands: Commands, name: str, help: str) -> Commands:  # noqa: A002
-    """A command that has subcommands."""
+    """Add a command that has subcommands, and return where to add these."""
     return commands.add_parser(name, help=help).add_subparsers(required=True, metavar="COMMAND")
 
 
 def connected(given: Namespace) -> Relay:
-    """A client of the node that was named."""
+    """Return a client of the node in the arguments."""
     return Relay(given.node, deadline=given.timeout, tries=TRIES, signer=signer(given))
 
 
 def signer(given: Namespace) -> Signer | None:
-    """The key that was named."""
+    """Return the key in the arguments; None if there is none."""
     if not given.key:
         return None
     try:
@@ -83,7 +83,7 @@ def signer(given: Namespace) -> Signer | None:
 
 
 def text_of(given: str) -> str:
-    """A text that was given, or `-` for what is read from standard input."""
+    """Return a text from the arguments; `-` reads it from standard input."""
     try:
         return standard_input().read() if given == "-" else given
     except UnicodeDecodeError as wrong:
@@ -91,7 +91,7 @@ def text_of(given: str) -> str:
 
 
 def standard_input() -> TextIO:
-    """Standard input. Raises UsageError if whoever started this has closed it."""
+    """Return standard input. Raises UsageError if the parent process has closed it."""
     opened: TextIO | None = sys.stdin
     if opened is None:
         raise UsageError("standard input is closed")
@@ -99,7 +99,7 @@ def standard_input() -> TextIO:
 
 
 def json_of(given: str) -> Any:
-    """What is in a file of JSON."""
+    """Decode a JSON file."""
     file = file_of(given)
     try:
         return json.loads(file.read_text())
@@ -108,7 +108,7 @@ def json_of(given: str) -> Any:
 
 
 def file_of(given: str) -> Path:
-    """A file that was named."""
+    """Return the path of a file in the arguments. Raises UsageError if there is no such file."""
     path = Path(given)
     if not path.is_file():
         raise UsageError(f"{given} is no file")

@@ -1,4 +1,4 @@
-"""The user's program, run for a message or a contract: JSON in, an answer out."""
+"""Runs the user's program for a message or a contract: JSON on its standard input, the answer on its output."""
 
 import json
 import os
@@ -21,9 +21,9 @@ class Ended:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command line. No shell sees it, nor what strangers wrote.
+    """Split a command line into words. It is run without a shell, so that no shell sees what strangers wrote.
 
-    Raises UsageError for one that cannot be run, before any message or contract is taken for it.
+    Raises UsageError for a command that cannot be run, before any message or contract is taken for it.
     """
     try:
         words = shlex.split(command)
@@ -37,9 +37,9 @@ def words_of(command: str) -> list[str]:
 
 
 def run(words: Sequence[str], record: Mapping[str, Any], **names: str) -> Ended:
-    """Run it with the record on its standard input and `names` in its environment; it shares our standard error."""
+    """Run a program with the record on its standard input and `names` in its environment. It shares standard error."""
     try:
-        done = subprocess.run(  # noqa: S603  # what the user asked for, by words
+        done = subprocess.run(  # noqa: S603  # the user's own command, as words
             list(words),
             input=json.dumps(record, ensure_ascii=False).encode(),
             stdout=subprocess.PIPE,

@@ -16,12 +16,12 @@ from relay_client.worker import TaskFailed, TaskReleased, Worker
 
 LEASE_SECONDS = 300
 ENDS: tuple[TaskStatus, ...] = ("submitted", *OVER)
-"""Where a publisher stops waiting: the contract is over, or has a result to be reviewed."""
+"""Statuses at which a publisher stops waiting: the contract is over, or has a result to be reviewed."""
 FAILED = "exec.status"
-"""The failure code that a publisher is told if the program ends with a status other than 0."""
+"""Failure code of an attempt whose program ends with a status other than 0."""
 
 INTERRUPTED = (-SIGINT, 128 + SIGINT)
-"""Statuses of a program that Ctrl-C has ended, directly or in a shell. The terminal interrupts this process, too."""
+"""Statuses of a program ended by Ctrl-C, directly or in a shell. The terminal interrupts this process, too."""
 
 
 def add(commands: Commands) -> None:
@@ -112,7 +112,7 @@ def _result(given: Namespace) -> int:
 
 
 def _shown(given: Namespace, task: Task) -> int:
-    """Show a result, or the status of a contract that has none."""
+    """Show the result of a contract, or its status if it has no result."""
     has_result = task["status"] in ("completed", "submitted")
     if task["status"] == "submitted":
         note("submitted: accept it or reject it")
@@ -184,7 +184,7 @@ def _work(given: Namespace) -> None:
         try:
             show(given, shown, f"claimed {task['id']} {task['title']}")
             ended = run(words, shown, RELAY_TASK_ID=task["id"])
-        except (OSError, UsageError) as wrong:  # nobody reads our output, or the program cannot be run
+        except (OSError, UsageError) as wrong:  # nobody reads the output, or the program cannot be run
             broken = wrong
             worker.stop()
             raise TaskReleased from wrong
@@ -199,7 +199,7 @@ def _work(given: Namespace) -> None:
 
     async def serve() -> None:
         async with AsyncRelay(given.node, deadline=given.timeout, signer=signer(given)) as relay:
-            await relay.with_options(tries=TRIES).node.health()  # fail if the node is away now; later it is waited for
+            await relay.with_options(tries=TRIES).node.health()  # fail if the node is down now; later, wait for it
             await worker.until_signalled(relay)
 
     asyncio.run(serve())
@@ -208,7 +208,7 @@ def _work(given: Namespace) -> None:
 
 
 def result_of(output: str) -> Any:
-    """What a program wrote: JSON if it is some that can be sent, else text. Python would take `NaN` for JSON."""
+    """Return a program's output as JSON if it can be sent as such, else as text. Python alone would accept `NaN`."""
     try:
         return json.loads(output, parse_constant=_refused)
     except (ValueError, RecursionError):
