@@ -198,7 +198,7 @@ class Tries:
     def _pause(self, least: float, error: Exception) -> Steps[None]:
         """Pause before the next try. Raise `error` if that try would begin after the deadline."""
         backoff = min(FIRST_PAUSE * 2 ** max(self.failures - 1, 0), LONGEST_PAUSE) * random.uniform(0.5, 1)
-        seconds = least + backoff if least else backoff  # so that clients put off together come back one by one
+        seconds = least + backoff  # a random part, so that clients that were put off together come back one by one
         if self._clock() + seconds > self.ends:
             raise error
         log.info("waiting %.1f s before another try: %s", seconds, error)
