@@ -22,9 +22,10 @@ def oldest_wanted(query: ListQuery) -> int:
     if not 1 <= size <= MAX_PAGE:
         raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {MAX_PAGE} inclusive, got {size}")
     check_history_length(query.history_length)
-    if query.status_timestamp_after:
-        return _milliseconds("statusTimestampAfter", query.status_timestamp_after)
-    return _milliseconds("lastUpdatedAfter", query.last_updated_after)
+    return max(
+        _milliseconds("statusTimestampAfter", query.status_timestamp_after),
+        _milliseconds("lastUpdatedAfter", query.last_updated_after),
+    )
 
 
 def includes(query: ListQuery, state: State) -> bool:
