@@ -363,13 +363,13 @@ class TestNode:
                 answers.append(message["status"])
 
         requests = 30
-        while not answers and requests:
+        while 429 not in answers and requests:
             requests -= 1
             messages: list[ASGIMessage] = [{"type": "http.request", "body": bytes(MIB)}, {"type": "http.disconnect"}]
             scope = http_scope("GET", path, HOST, (b"content-length", b"%d" % MIB), client=A)
             scope["query_string"] = b"topic=board&wait=30"
             await node.app(scope, partial(anext, _each(messages)), send)
-        assert answers == [429]
+        assert [status for status in answers if status != 404] == [429]  # 404 if Redis is as quick as the client
 
 
 @pytest.mark.settings(client_throughput=SLOW_RATE)
