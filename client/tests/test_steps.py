@@ -138,7 +138,7 @@ def test_a_node_that_is_busy_and_names_a_time_has_failed() -> None:
 def test_a_time_at_which_to_come_back_is_heeded_by_the_clock_of_who_names_it(
     after: str, date: str, seconds: float
 ) -> None:
-    """A node sends seconds, but a proxy may send a date. Regression: a date was ignored and all tries failed at once."""
+    """A node sends seconds; a proxy may send a date. Regression: dates were ignored, and all tries failed at once."""
     steps = carrier().carry(Tasks.get.call("1"), PATIENCE)
     next(steps)
     pause = steps.send(Answer(429, {"retry-after": after, "date": date}, b""))
