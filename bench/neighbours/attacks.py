@@ -113,7 +113,7 @@ def relayed(ground: Ground) -> Calls:
 
 
 def bodies(ground: Ground) -> Calls:
-    """1 MB of JSON, in messages that are accepted and in threads that are refused for their title or their nesting."""
+    """1 MB of JSON: in messages that are accepted, in threads that are refused for their title or too many objects."""
     allowed = _array(b'{"a":[%b]}' % b",".join(b"%d" % n for n in range(10, 41)), MOST_OBJECTS // 2)
     too_many = _array(b'{"a":1}', MIB * 15 // 16 // 8)
 

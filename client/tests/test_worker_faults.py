@@ -68,7 +68,7 @@ async def test_a_renewal_that_failed_does_not_wait_for_another_third_of_the_leas
 
 
 class CanceledMeanwhile(AsyncHttpxTransport):
-    """A transport that loses the answer to the first claim that gets a contract. The publisher then cancels it."""
+    """A transport that loses the answer to the first claim that gets a contract, and has that contract cancelled."""
 
     def __init__(self, publisher: AsyncRelay, token: str) -> None:
         super().__init__()
