@@ -1,13 +1,14 @@
-# A relay node with its embedding model: `serve` by itself, `web` and `worker` on an external Redis (compose.yaml).
+# A relay node with its embedding model. Run `serve` for a whole node, or `web` and `worker` on an external Redis
+# (compose.yaml).
 #
 #   docker build -t relay-node .
 #   docker run -p 8000:8000 -v relay:/data -e RELAY_BASE_URL=https://relay.example relay-node
 #
-# The model is exported in a stage of its own, so the image has neither torch nor transformers. Every package is pinned by the
-# hash of its file, wherever it comes from. torch is a build without CUDA, which the export does not use and which has
-# several GB; such builds are in an index of PyTorch's own, TORCH_INDEX.
+# A separate stage exports the model, so the image contains neither torch nor transformers. Every package is pinned by
+# the hash of its file, wherever it comes from. torch is a build without CUDA, which takes several GB and which the
+# export does not use. PyTorch has such builds in an index of its own, TORCH_INDEX.
 #
-# PYTHON_IMAGE may name the base by its digest: deploy/image-digests.sh.
+# PYTHON_IMAGE may name the base image by digest: see deploy/image-digests.sh.
 
 ARG PYTHON_IMAGE=python:3.11-slim
 

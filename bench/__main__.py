@@ -1,4 +1,4 @@
-"""`python -m bench <scenario> …`: what to measure, for how long, and where the report goes."""
+"""The command line, `python -m bench <scenario> …`: what to measure, for how long, and where to write the report."""
 
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ MOST_SECONDS_A_SCENARIO = 7200
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status: 0 if everything asked for was measured."""
+    """Run the command line and return the exit status: 0 if everything that was asked for was measured."""
     asked = parser().parse_args(arguments)
     options = Options(
         rate=asked.rate,
@@ -67,12 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(names: Sequence[str], *, full: bool) -> list[Scenario]:
-    """The scenarios of these names; all of them for `all` and for none, those of a full run only in one."""
+    """Return the scenarios of these names. `all`, or no name, selects every one, `full_only` ones only if `full`."""
     return [s for s in ALL if s.name in names or ((not names or "all" in names) and (full or not s.full_only))]
 
 
 async def _measure(wanted: Sequence[Scenario], options: Options, results: Results, *, wait: bool) -> bool:
-    """Run the scenarios one after the other, each on a quiet machine if `wait`; one that cannot run is noted."""
+    """Run the scenarios one after the other, and return whether all of them could run. The results note the others.
+
+    `wait`: wait for a quiet machine before each scenario.
+    """
     whole = True
     for scenario in wanted:
         lab = Lab(scenario.name, options, results)

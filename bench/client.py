@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 client for load: keep-alive connections from many loopback addresses.
+"""A small HTTP/1.1 client for generating load: keep-alive connections from many loopback addresses.
 
-One request is under way per connection. An answer is recognised and its status taken, nothing more,
-so that one core of client keeps up with one core of server. What to send and when is load.py's.
+Each connection has at most one request under way. The client finds the end and the status of an answer and parses
+nothing more, so that one core of client keeps up with one core of server. load.py decides what to send and when.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ MOST_CONNECTIONS = 4096
 CONNECT_AT_ONCE = 128
 REOPEN_SECONDS = 0.1
 
-# Statuses of the suite's own, for requests that got no answer.
+# The suite's own statuses for requests that got no answer.
 CLOSED: Final = 1
 TIMED_OUT: Final = 2
 UNANSWERED: Final = 3
@@ -26,7 +26,7 @@ NO_ANSWER: Final = {CLOSED: "closed", TIMED_OUT: "timed out", UNANSWERED: "unans
 
 
 class Call:
-    """One request: its bytes, what kind it counts as, the statuses that are right, who wants the answer."""
+    """One request: its bytes, the kind it is counted under, the expected statuses, and a callback for the answer."""
 
     __slots__ = ("answered", "due", "expect", "kind", "wire")
 
@@ -45,7 +45,7 @@ class Call:
 
 
 class Answer:
-    """A complete answer at the front of `data`: its status, its body, how much of `data` it took."""
+    """A complete answer: its status, its body, and its size in bytes on the wire."""
 
     __slots__ = ("body", "size", "status")
 
@@ -60,7 +60,7 @@ _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 
 
 def http_answer(data: bytes) -> Answer | None:
-    """The first HTTP/1.1 answer in `data`, or None while it is incomplete (RFC 9112 §6)."""
+    """Return the first HTTP/1.1 answer in `data`, or None while it is incomplete (RFC 9112 §6)."""
     head = data.find(b"\r\n\r\n")
     if head < 0:
         return None
@@ -88,14 +88,14 @@ def http_answer(data: bytes) -> Answer | None:
 
 
 def request(method: str, path: str, body: bytes = b"", content_type: str = "application/json", **headers: str) -> bytes:
-    """The bytes of a request; header names are written with `_` for `-`."""
+    """Return the bytes of a request. Header names are given with `_` in place of `-`."""
     return head(method, path, len(body) if body or method == "POST" else None, content_type, **headers) + body
 
 
 def head(
     method: str, path: str, length: int | None = None, content_type: str = "application/json", **headers: str
 ) -> bytes:
-    """Everything of a request before its body, for scenarios whose bodies have one length."""
+    """Return the head of a request, for scenarios whose bodies all have the same length."""
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1"]
     if length is not None:
         lines += [f"Content-Type: {content_type}", f"Content-Length: {length}"]
@@ -104,19 +104,19 @@ def head(
 
 
 def forwarded(wire: bytes, client: str) -> bytes:
-    """A request as a proxy passes it on that says whose it is."""
+    """Return the request as a proxy forwards it, with the client's address in X-Forwarded-For."""
     line, _, rest = wire.partition(b"\r\n")
     return b"%b\r\nX-Forwarded-For: %b\r\n%b" % (line, client.encode("ascii"), rest)
 
 
 def source_address(index: int) -> str:
-    """One of 16 million client addresses of the loopback network, 127.16.0.1 and up."""
+    """Return one of the 15.6 million client addresses in the loopback network, from 127.16.0.1 on."""
     high, low = divmod(index % (240 * 256 * 254), 254)
     return f"127.{16 + high // 256}.{high % 256}.{low + 1}"
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection with at most one request under way. Speaks HTTP/1.1; a subclass may speak otherwise."""
+    """A keep-alive connection with at most one request under way. It speaks HTTP/1.1; subclasses may override that."""
 
     __slots__ = ("_buffer", "call", "number", "pool", "sent_at", "transport")
 
@@ -129,14 +129,14 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
 
     def greeting(self) -> bytes:
-        """What is sent before the first request."""
+        """Return what is sent before the first request."""
         return b""
 
     def wire(self, call: Call) -> bytes:
         return call.wire
 
     def answer(self, data: bytes) -> Answer | None:
-        """The first answer in `data`, or None while it is incomplete."""
+        """Return the first answer in `data`, or None while it is incomplete."""
         return http_answer(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
         self._finish(CLOSED, b"")
 
     def give_up(self) -> None:
-        """Drop a connection whose answer is overdue."""
+        """Abort a connection whose answer is overdue."""
         call, self.call = self.call, None
         if self.transport is not None:
             self.transport.abort()
@@ -181,10 +181,11 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
-    """`size` connections to one server, each from an address of its own; a lost one is replaced.
+    """`size` connections to one server, each from its own address. A lost connection is replaced.
 
-    `done(call, status, body)` is told of every answer; status CLOSED or TIMED_OUT means there was none.
-    `ready(connection)` is told when a connection is free. Raises ValueError, and OSError if nobody listens.
+    `done(call, status, body)` is called at the end of every request; status CLOSED or TIMED_OUT means that there was
+    no answer. `ready(connection)` is called when a connection is free. Raises ValueError if `size` is out of range;
+    entering the context raises OSError if nobody listens.
     """
 
     def __init__(
@@ -211,7 +212,7 @@ class Pool:
             while self._opened < self._size:
                 batch = min(CONNECT_AT_ONCE, self._size - self._opened)
                 await asyncio.gather(*(self._connect() for _ in range(batch)))
-        except OSError as failure:  # which does not say where, if it is uvloop's
+        except OSError as failure:  # uvloop's does not name the address
             raise OSError(failure.errno, f"{failure.strerror}: {self._host}:{self._port}") from failure
         return self
 
@@ -259,7 +260,7 @@ class Pool:
             try:
                 return await self._connect()
             except OSError:
-                await asyncio.sleep(REOPEN_SECONDS)  # refused: try again at a pace the server can bear
+                await asyncio.sleep(REOPEN_SECONDS)  # refused: retry at a pace that does not load the server
         return None
 
     async def _connect(self) -> None:

@@ -1,4 +1,4 @@
-"""This run beside the last one that was recorded on the same machine."""
+"""Compares a run with the last one that was recorded on the same machine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +8,13 @@ import msgspec
 from bench.result import NODE, Results, Row
 
 SAME = ("processors", "memory", "python", "data on")
-"""What makes a machine the same one, of what `result.machine` tells."""
+"""The fields of `result.machine` that identify a machine."""
 
 FIGURES = {"requests_per_s": "answered/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "web_cpu_us": "web µs"}
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A figure of the node, then and now."""
+    """A figure of the node in the earlier run and in this one."""
 
     scenario: str
     what: str
@@ -24,7 +24,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def last_of(results: Results, directory: Path) -> Results | None:
-    """The newest run below `directory` on the same machine that measured something of what this one did."""
+    """Return the newest run below `directory` from the same machine that shares a figure with `results`, or None."""
     for path in sorted(directory.glob("*/results.json"), reverse=True):  # a folder's name begins with its time
         before = msgspec.json.decode(path.read_bytes(), type=Results)
         same = all(before.machine.get(name) == results.machine.get(name) for name in SAME)
@@ -34,7 +34,7 @@ def last_of(results: Results, directory: Path) -> Results | None:
 
 
 def changes(before: Results, now: Results) -> Iterator[Change]:
-    """Of every row of the node that both have, the figures that are compared."""
+    """Yield the compared figures of every row of the node that both runs have."""
     for row in now.rows:
         known = before.row(row.scenario, row.subject, row.what)
         if known is not None and row.subject == NODE and _alike(row, known):
@@ -45,5 +45,8 @@ def changes(before: Results, now: Results) -> Iterator[Change]:
 
 
 def _alike(row: Row, known: Row) -> bool:
-    """Whether both had the same load: half of another ceiling is another rate, by which its latencies differ."""
+    """Whether both rows have the same number of connections and the same kind of loop, open or closed.
+
+    The rates of two open loops may differ: half of another ceiling is another rate, and its latencies differ, too.
+    """
     return row.connections == known.connections and (row.rate is None) == (known.rate is None)

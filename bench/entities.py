@@ -1,4 +1,4 @@
-"""What scenarios need before they can begin: sessions, tasks and threads on the node, and requests on them."""
+"""Creates the sessions, tasks and threads that scenarios need on the node, and makes requests on them."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Created(msgspec.Struct):
-    """What an answer says of what was made or claimed, as far as any load needs it."""
+    """The fields that loads need from an answer about something created or claimed."""
 
     id: str = ""
     session_id: str = ""
@@ -31,18 +31,18 @@ class Created(msgspec.Struct):
 
 
 def created(body: bytes) -> Created:
-    """What an answer says."""
+    """Decode an answer."""
     return msgspec.json.decode(body, type=Created)
 
 
 def in_turn(requests: Sequence[bytes]) -> Calls:
-    """The same requests over and over."""
+    """Repeat the same requests in turn."""
     turn = itertools.cycle(requests)
     return lambda _index: Call(next(turn))
 
 
 def must_say(words: bytes) -> Callable[[int, bytes], None]:
-    """Looks into each 200: one that does not say `words` did something else, and the measurement ends (Unfit)."""
+    """Return a callback that raises Unfit, which ends the measurement, for a 200 whose body does not have `words`."""
 
     def answered(status: int, body: bytes) -> None:
         if status == 200 and words not in body:
@@ -52,8 +52,8 @@ def must_say(words: bytes) -> Callable[[int, bytes], None]:
 
 
 def relay_messages(lab: Lab, public: bool = True) -> Calls:
-    """One relay message after the other, none like another."""
-    acknowledged = must_say(b'"acknowledged"')  # a message silenced as a loop is a 200 with nothing in it
+    """Relay messages, all different."""
+    acknowledged = must_say(b'"acknowledged"')  # a message that is taken for a loop gets a 200 with an empty body
     return lambda _index: Call(_relay(relay_body(next(lab.numbers), public)), "relay", answered=acknowledged)
 
 
@@ -70,7 +70,7 @@ def threads(lab: Lab, ids: list[str] | None = None) -> Calls:
 
 
 def session_calls(ids: list[str] | None = None) -> Calls:
-    """New sessions that outlive any measurement."""
+    """New sessions, whose TTL is longer than any measurement."""
     keep = _keep(ids)
     return lambda _index: Call(_session(SESSION_BODY), "", (201,), keep)
 
@@ -88,21 +88,21 @@ def task_calls(lab: Lab, ids: list[str] | None = None) -> Calls:
 
 
 async def sessions(lab: Lab, server: Server, count: int) -> list[str]:
-    """Open `count` sessions; their ids."""
+    """Open `count` sessions and return their ids."""
     ids: list[str] = []
     await lab.fill(server, session_calls(ids), count, "sessions")
     return ids
 
 
 async def tasks(lab: Lab, server: Server, count: int) -> list[str]:
-    """Offer `count` work contracts; their ids."""
+    """Offer `count` work contracts and return their ids."""
     ids: list[str] = []
     await lab.fill(server, task_calls(lab, ids), count, "tasks")
     return ids
 
 
 def kept(made: list[T], kind: type[T]) -> Callable[[int, bytes], None]:
-    """Appends to `made` what each 201 says of what was created."""
+    """Return a callback that decodes the body of each 201 as `kind` and appends it to `made`."""
 
     def answered(status: int, body: bytes) -> None:
         if status == 201:
@@ -112,7 +112,7 @@ def kept(made: list[T], kind: type[T]) -> Callable[[int, bytes], None]:
 
 
 def _keep(ids: list[str] | None) -> Callable[[int, bytes], None] | None:
-    """Appends the id of what was created, if the ids are wanted."""
+    """Return a callback that appends the id from each 201 to `ids`; None if `ids` is None."""
 
     def answered(status: int, body: bytes) -> None:
         if status == 201 and ids is not None:
@@ -123,11 +123,11 @@ def _keep(ids: list[str] | None) -> Callable[[int, bytes], None] | None:
 
 
 class Sessions:
-    """Lines sent to, and polled from, a set of sessions in turn."""
+    """Requests that send lines to, and poll them from, a set of sessions in turn."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = ids
-        self.last = [0] * len(ids)  # the newest seq that was acknowledged
+        self.last = [0] * len(ids)  # highest acknowledged seq of each session
         self._paths = [f"/api/v1/sessions/{each}/messages" for each in ids]
         self._send = [Template("POST", path) for path in self._paths]
 
@@ -142,7 +142,7 @@ class Sessions:
         return Call(self._send[at](line), "send", (200, 201), answered)
 
     def poll(self, number: int, behind: int = 1, wait: int = 0) -> Call:
-        """A poll that finds the newest `behind` lines."""
+        """Return a poll that finds the newest `behind` lines; `wait` is in seconds."""
         at = number % len(self.ids)
         query = f"since_seq={max(0, self.last[at] - behind)}" + (f"&wait={wait}" if wait else "")
         wire = f"GET {self._paths[at]}?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

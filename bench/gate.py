@@ -1,11 +1,11 @@
-"""How well and how fast the English gate tells labelled texts apart.
+"""Measures the accuracy and speed of the English gate on labelled texts.
 
     python -m bench.gate <file.jsonl[.gz]> …
 
 Each line of a file is an object with `text`, `english` (true or false) and `bucket`. Every text is judged as a
-text/plain payload, so a text that is a JSON document is judged by its prose. Prints, by file and bucket: FR, the
-share of English texts rejected; FA, the share of others accepted; and thread CPU µs per verdict. `--errors`
-lists the misjudged texts.
+text/plain payload, so a text that is a JSON document is judged by its prose. Prints for each file and bucket: FR, the
+share of English texts rejected; FA, the share of other texts accepted; and the thread CPU time per verdict, in µs.
+`--errors` lists the misjudged texts.
 """
 
 import argparse
@@ -33,7 +33,7 @@ class Sample(msgspec.Struct):
 
 
 class Counts:
-    """The verdicts on the texts of one bucket, and how long they took."""
+    """The verdicts on the texts of one bucket, and the CPU time of each in nanoseconds."""
 
     def __init__(self) -> None:
         self.english = self.rejected = self.others = self.accepted = 0
@@ -62,14 +62,15 @@ def _share(part: int, whole: int) -> str:
 
 
 def read(path: Path) -> Iterator[Sample]:
-    """The samples of one file, gzipped if its name says so. Lone surrogates, which JSON can spell, are kept."""
+    """Yield the samples of one file, which is decompressed if its name ends in .gz. Lone surrogates, which JSON can
+    express as escapes, are kept."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         for line in lines:
             yield msgspec.convert(json.loads(line), Sample)
 
 
 def measure(samples: Iterable[Sample], *, errors: bool) -> dict[str, Counts]:
-    """Judge every sample once and count the verdicts by bucket, and all of them under `all`."""
+    """Judge every sample once. Return the counts of each bucket, and those of all samples under `all`."""
     counts: dict[str, Counts] = {}
     for sample in samples:
         started = time.thread_time_ns()

@@ -1,4 +1,4 @@
-"""What is promised (DESIGN 12), computed from a run's own rows: ratios to peers of the same run, and limits."""
+"""The performance goals (DESIGN 12), computed from the rows of one run: bounds, and ratios to peers of the same run."""
 
 from collections.abc import Callable
 from operator import ge, le, lt
@@ -29,7 +29,7 @@ HOLDS: dict[str, Callable[[float, float], bool]] = {"at most": le, "at least": g
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """A promise: a figure, how it must stand to its bound. `measured` is None if this run did not measure it."""
+    """A goal: a figure and its bound. `measured` returns None if the run did not take the figure."""
 
     what: str
     relation: str
@@ -44,7 +44,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A goal with what was measured."""
+    """A goal and the measured value."""
 
     goal: Goal
     value: float
@@ -55,13 +55,13 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def verdicts(results: Results) -> list[Verdict]:
-    """Every goal that this run has the figures for."""
+    """Evaluate every goal that this run has the figures for."""
     measured = ((goal, goal.measured(results)) for goal in GOALS)
     return [Verdict(goal, value) for goal, value in measured if value is not None]
 
 
 def _ratio(scenario: str, figure: str, peer: str, what: str) -> Callable[[Results], float | None]:
-    """The node's figure over the peer's, in the same measurement."""
+    """The node's figure divided by the peer's, from the same measurement."""
 
     def measured(results: Results) -> float | None:
         ours, theirs = results.row(scenario, NODE, what), results.row(scenario, peer, what)
@@ -71,7 +71,7 @@ def _ratio(scenario: str, figure: str, peer: str, what: str) -> Callable[[Result
 
 
 def _over(ours: Row | None, theirs: Row | None, figure: str) -> float | None:
-    """The median ratio of runs that were taken next to each other."""
+    """Return the median ratio of the runs, paired in the order they were taken; None if a figure is missing."""
     if ours is None or theirs is None or figure not in ours.figures or figure not in theirs.figures:
         return None
     runs = zip(ours.figures[figure].runs, theirs.figures[figure].runs, strict=False)
@@ -96,7 +96,7 @@ def _point(scenario: str, name: str) -> Callable[[Results], float | None]:
 
 
 def _cost(scenario: str, what: str) -> Callable[[Results], float | None]:
-    """CPU of the web process for an operation, over that for an acknowledgement."""
+    """CPU time of the web process for an operation, divided by that for an acknowledgement."""
 
     def measured(results: Results) -> float | None:
         return _over(results.row(scenario, NODE, what), results.row("costs", NODE, costs.ACK), "web_cpu_us")
@@ -126,13 +126,14 @@ def _web_peak(results: Results) -> float | None:
 
 
 def _grown(results: Results) -> float | None:
-    """CPU of the node and its Redis for an acknowledgement with the most entities, over that with the fewest."""
+    """CPU time of web process and Redis for an acknowledgement with the most entities stored, divided by that with the
+    fewest."""
     rows = [results.row("growth", NODE, growth.AT.format(what="acknowledge", size=size)) for size in growth.SIZES]
     costs = [row.cpu_us for row in rows if row is not None]
     return costs[-1] / costs[0] if len(costs) == len(growth.SIZES) and costs[0] else None
 
 
-RACES = claim.RACES + claim.BURSTS + 1  # the measured ones, the bursts, and the warm-up
+RACES = claim.RACES + claim.BURSTS + 1  # the measured races, the bursts, and the warm-up
 BESIDE_CROWDS = [idle.BESIDE.format(crowd=crowd.name) for crowd in idle.CROWDS]
 ATTACKS = [neighbours.BESIDE.format(attack=name) for name in neighbours.NAMES]
 CLOSED_CROWDS = [idle.CLOSED.format(crowd=crowd.name) for crowd in idle.CROWDS]

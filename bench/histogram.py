@@ -1,8 +1,8 @@
 """Latencies as an HdrHistogram: 1 µs to 60 s, three significant digits.
 
-A typed face on the untyped `hdrhistogram` package; nothing else in the suite touches it. The load
-generator collects raw nanoseconds while it runs and hands them over afterwards, so that counting
-costs nothing during a measurement.
+A typed wrapper around the untyped `hdrhistogram` package, which no other module uses. The load generator
+collects raw nanoseconds while it runs and fills the histogram afterwards, so that counting costs nothing
+during a measurement.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ DIGITS = 3
 
 
 class Histogram:
-    """How often each latency occurred; values beyond 60 s count as 60 s."""
+    """Counts of latencies. Values above 60 s count as 60 s."""
 
     def __init__(self) -> None:
         self._counts: Any = cast("Any", hdr).HdrHistogram(SMALLEST_US, LARGEST_US, DIGITS)
@@ -28,7 +28,7 @@ class Histogram:
         return histogram
 
     def record(self, nanoseconds: Iterable[int]) -> None:
-        """Count latencies, given in nanoseconds, rounded up to whole microseconds."""
+        """Add latencies in nanoseconds, rounded up to whole microseconds."""
         count = self._counts.record_value
         for value in nanoseconds:
             count(min(LARGEST_US, max(SMALLEST_US, -(-value // 1000))))
@@ -40,14 +40,14 @@ class Histogram:
         return int(self._counts.get_total_count())
 
     def percentile(self, percent: float) -> float:
-        """Milliseconds below or at which `percent` of the latencies lie; 0 if there are none."""
+        """Latency in milliseconds that `percent` of the latencies do not exceed; 0 if there are none."""
         return int(self._counts.get_value_at_percentile(percent)) / 1000 if len(self) else 0.0
 
     @property
     def largest(self) -> float:
-        """The largest latency, in milliseconds."""
+        """The largest latency in milliseconds; 0 if there are none."""
         return int(self._counts.get_max_value()) / 1000 if len(self) else 0.0
 
     def encoded(self) -> str:
-        """The whole distribution in HdrHistogram's own portable text form."""
+        """Return the whole distribution in HdrHistogram's portable text format."""
         return bytes(self._counts.encode()).decode("ascii")

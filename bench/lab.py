@@ -1,7 +1,7 @@
-"""What a scenario works with: it starts servers, loads them, and keeps the figures.
+"""The lab that a scenario works with: it starts servers, puts load on them, and keeps the figures.
 
-A measurement is a warm-up and then several runs of the same load, each on fresh connections; a row
-holds the median of the runs and their spread. Scenarios say what to send and what to compare.
+A measurement is a warm-up followed by several runs of the same load, each on fresh connections. A row
+holds the median of the runs and their spread. Scenarios decide what to send and what to compare.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ CONNECTIONS = 64
 FILLING_CONNECTIONS = 32
 
 COMPARED_SECONDS = 1.0
-"""Length of a run of things that are compared. A shared host changes its speed within seconds: the ratio of two
-neighbouring runs is the surer the shorter they are, and the median of many such ratios is surer than that of three."""
+"""Length of a run that is compared with others. The speed of a shared host changes within seconds: the shorter two
+neighbouring runs are, the more reliable is their ratio, and the median of many ratios is better than that of three."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asked for; a rate of None lets a scenario find its own."""
+    """The options of the command line. If `rate` is None, a scenario chooses its own."""
 
     rate: float | None = None
     seconds: float = 2.0
@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """Another server that does a comparable thing, and the request that makes it do it."""
+    """Another server that does something comparable, and the requests for it."""
 
     name: str
     about: str
@@ -54,13 +54,14 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lab:
-    """The bench of one scenario: options in, rows and points out."""
+    """Runs the measurements of one scenario as the options say, and adds rows and points to the results."""
 
     def __init__(self, scenario: str, options: Options, results: Results) -> None:
         self.scenario = scenario
         self.options = options
         self.results = results
-        # One number per request of this lab: no payload is sent twice, nor by a second run against the same node.
+        # A number for each request of this lab. It starts with the time, so a second run against the same node
+        # repeats no payload either.
         self.numbers = itertools.count(time.time_ns() // 1_000_000)
         self._first_address = 0
 
@@ -75,8 +76,11 @@ class Lab:
         /,
         **own: str,
     ) -> AsyncGenerator[Server]:
-        """The node: the one at --url, else a new one with these settings beyond the usual ones, its command after
-        the words of `prefix`. `home`: where its data is, if another one has been there before."""
+        """Yield the node at --url, or else start one.
+
+        `own`: its settings beyond the usual ones. `prefix`: makes the words that precede its command. `home`: the
+        directory of an earlier node whose data it takes over; by default it gets an empty one.
+        """
         if self.options.url:
             yield given(self.options.url)
             return
@@ -88,7 +92,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def peers(self, peers: Sequence[Peer]) -> AsyncGenerator[list[tuple[Server, Calls]]]:
-        """Those of the peers that can run here, all at once, with their requests; what cannot is noted."""
+        """Start all peers that can run here and yield them with their requests. The results note the others."""
         running: list[tuple[Server, Calls]] = []
         async with contextlib.AsyncExitStack() as stack:
             for peer in peers:
@@ -102,7 +106,7 @@ class Lab:
 
     @property
     def alone(self) -> bool:
-        """Whether only the node is wanted: at an address or a rate the caller named, or without peers."""
+        """Whether to measure only the node: because of --url, --rate or --no-peers."""
         return bool(self.options.url) or self.options.rate is not None or not self.options.peers
 
     @property
@@ -124,7 +128,7 @@ class Lab:
         warmup: float | None = None,
         drain: float = DRAIN_SECONDS,
     ) -> Row:
-        """Open loop at `rate` requests a second."""
+        """Measure an open loop at `rate` requests per second."""
         measurement = self._open_loop(server, calls, what, rate, connections, drain)
         [row] = await self._taken([measurement], runs, seconds, warmup)
         return row
@@ -138,20 +142,21 @@ class Lab:
         connections: int | None = None,
         runs: int | None = None,
     ) -> Row:
-        """Closed loop: as many requests as `connections` connections get answered."""
+        """Measure a closed loop: as many requests as `connections` connections get answered."""
         [row] = await self._taken([self._closed_loop(server, calls, what, connections)], runs)
         return row
 
     async def at_ceilings(self, server: Server, kinds: Mapping[str, Calls]) -> list[Row]:
-        """Several kinds of request at their ceilings, their runs in turn, so that their costs can be compared."""
+        """Measure several kinds of request at their ceilings. Their runs alternate, which makes costs comparable."""
         return await self._compared([self._closed_loop(server, calls, what) for what, calls in kinds.items()])
 
     async def side_by_side(
         self, pairs: Sequence[tuple[Server, Calls]], what: str, rate: float | None = None
     ) -> list[Row]:
-        """The same on several servers, their runs in turn, so that what else the machine does meets all alike.
+        """Measure the same load on several servers, at `rate` if given, else at the ceiling.
 
-        At `rate` if there is one, else at the ceiling. A server other than the first that fails is left out.
+        Their runs alternate, so that other work on the machine affects all servers alike. A server that fails is left
+        out, unless it is the first: then its Unfit is raised.
         """
         return await self._compared(
             [
@@ -161,7 +166,7 @@ class Lab:
         )
 
     async def at_asked_rate(self, server: Server, calls: Calls) -> Row:
-        """At --rate; without it, at half of the ceiling, which is measured first."""
+        """Measure at --rate; without it, measure the ceiling first and then half of it."""
         rate = self.options.rate
         if rate is None:
             ceiling = await self.at_ceiling(server, calls, "ceiling")
@@ -177,7 +182,7 @@ class Lab:
         connections: int | None = None,
         drain: float = DRAIN_SECONDS,
     ) -> Measurement:
-        # Each connection has its turn at least every two seconds: after five, servers close an idle one.
+        # Every connection is used at least every two seconds: servers close one that is idle for five.
         size = max(1, min(connections or self.options.connections, int(rate * 2)))
 
         def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
@@ -199,7 +204,7 @@ class Lab:
         )
 
     async def _compared(self, measurements: list[Measurement]) -> list[Row]:
-        """Take as many seconds of each as of any other measurement, in more and shorter runs."""
+        """Take runs of about COMPARED_SECONDS, which together last as long as those of any other measurement."""
         parts = max(1, round(self.options.seconds / COMPARED_SECONDS))
         return await self._taken(measurements, self.options.runs * parts, self.options.seconds / parts)
 
@@ -210,7 +215,7 @@ class Lab:
         seconds: float | None = None,
         warmup: float | None = None,
     ) -> list[Row]:
-        """Take the runs of all measurements in turn and keep their rows."""
+        """Take the runs of all measurements in turn, and keep and return their rows."""
         runs, seconds = runs or self.options.runs, seconds or self.options.seconds
         for measurement in measurements:
             await measurement.warm_up(self.options.warmup if warmup is None else warmup)
@@ -232,16 +237,16 @@ class Lab:
         return [measurement.row for measurement in taken]
 
     def numbered(self, calls: Calls) -> Calls:
-        """The same requests, numbered through all measurements of this lab instead of from 0 in each."""
+        """Number the requests across all measurements of this lab, instead of from 0 in each."""
         return lambda _index: calls(next(self.numbers))
 
     def pool(self, server: Server, size: int) -> Pool:
-        """Connections from addresses no other pool of this lab has used."""
+        """Return a pool whose addresses no other pool of this lab has used."""
         first, self._first_address = self._first_address, self._first_address + size
         return Pool(server.host, server.port, size, dialect=server.dialect, first_address=first)
 
     async def fill(self, server: Server, calls: Calls, count: int, what: str, seconds: float = 600.0) -> Observed:
-        """Send `count` requests as fast as they are answered, to have something to measure on. Raises Unfit."""
+        """Prepare a measurement: send `count` requests as fast as they are answered. Raises Unfit if any one fails."""
         async with self.pool(server, min(FILLING_CONNECTIONS, count)) as pool:
             label = f"{server.name}: preparing {count:,} {what}"
             seen = await closed_loop(pool, calls, seconds, count=count, each_second=self.progress(label))
@@ -256,7 +261,7 @@ class Lab:
         self.say(f"{NODE}: {name}: {value:,.2f} {unit} {note}".rstrip())
 
     def skip(self, what: str, why: Exception) -> None:
-        """Note that something was not measured, and go on."""
+        """Note in the results that something was not measured, and why."""
         self.results.skipped.append(f"{what}: {why}")
         self.say(f"not measured: {what}: {why}")
 
@@ -266,7 +271,7 @@ class Lab:
         print(f"[{self.scenario}] {text}", file=sys.stderr, flush=True)
 
     def progress(self, label: str) -> Callable[[Observed], None]:
-        """On a terminal one line that changes every second, in a log a line every ten."""
+        """Return a callback that shows progress: one line updated every second on a terminal, or a line every 10 s."""
         seconds = itertools.count(1)
 
         def show(seen: Observed) -> None:

@@ -1,9 +1,9 @@
 """The load generator: an open loop at a constant rate, and a closed loop that finds the ceiling.
 
-Open loop: requests fall due by the clock, whatever the server does; latency counts from the due
+Open loop: requests fall due by the clock, whatever the server does, and latency counts from the due
 time. A request that finds no free connection waits for one, and that wait counts too. Closed loop:
-every connection asks again as soon as it is answered; it tells throughput, never latency under load.
-The generator measures itself as well: how often it was late by its own fault, how busy it was.
+every connection sends its next request as soon as it is answered; this measures throughput, never latency
+under load. The generator also measures itself: how often it was late by its own fault, and how busy it was.
 """
 
 import asyncio
@@ -23,31 +23,31 @@ Calls: TypeAlias = Callable[[int], Call]
 Second: TypeAlias = Callable[["Observed"], None]
 
 DRAIN_SECONDS = 10.0
-HEAD_START_NS = SECOND // 10  # between the decision to start and the first request
+HEAD_START_NS = SECOND // 10  # from the start of the loop to its first request
 
 
 class Counts:
-    """How the requests of one kind ended; latencies in nanoseconds."""
+    """Outcomes of the requests of one kind; latencies in nanoseconds."""
 
     __slots__ = ("missing", "others", "samples", "statuses")
 
     def __init__(self) -> None:
-        self.samples = array("q")  # of answers whose status was expected
-        self.others = array("q")  # of all other answers
-        self.missing = array("q")  # of requests without an answer: how long the generator waited for one
+        self.samples = array("q")  # latencies of answers with an expected status
+        self.others = array("q")  # latencies of all other answers
+        self.missing = array("q")  # for requests without an answer: how long the generator waited
         self.statuses: Counter[int] = Counter()
 
 
 class Observed:
-    """One measurement: the counts of each kind of request, and how the generator itself did."""
+    """The outcome of one run: counts for each kind of request, and figures about the generator itself."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counts] = {}
         self.sent = 0
-        self.late = 0  # sends more than 1 ms after their time because the generator was busy
+        self.late = 0  # requests sent more than 1 ms after their due time because the generator was busy
         self.delayed = 0  # requests that found no free connection
         self.seconds = 0.0
-        self.busy = 0.0  # share of one core the generator used
+        self.busy = 0.0  # share of one core that the generator used
 
     def counts_of(self, kind: str) -> Counts:
         counts = self.counts.get(kind)
@@ -56,10 +56,11 @@ class Observed:
         return counts
 
     def latencies(self, kind: str | None = None) -> Histogram:
-        """Latencies of expected answers and of missing ones, of one kind or of all.
+        """Latencies of expected and of missing answers, of one kind or of all.
 
-        A request that was waited for in vain counts with the time that was waited; left out, a server that
-        answers no more would look faster than one that answers late. Refusals count in none.
+        A request without an answer counts with the time that the generator waited for it: if it were left out, a
+        server that stops answering would look faster than one that answers late. Answers with an unexpected status,
+        such as refusals, are not included.
         """
         histogram = Histogram()
         for name, counts in self.counts.items():
@@ -82,13 +83,13 @@ class Observed:
 
 
 def _nothing(_observed: Observed) -> None:
-    """No progress wanted."""
+    """Ignore progress."""
 
 
 async def open_loop(
     pool: Pool, calls: Calls, schedule: Schedule, *, drain: float = DRAIN_SECONDS, each_second: Second = _nothing
 ) -> Observed:
-    """Send `schedule.count` requests at their due times, then wait up to `drain` seconds for the rest."""
+    """Send `schedule.count` requests at their due times, then wait up to `drain` seconds for outstanding answers."""
     observed = Observed()
     waiting: deque[Call] = deque()
     idle = pool.idle
@@ -181,9 +182,9 @@ async def closed_loop(
 
 
 def keep_asking(pool: Pool, next_call: Callable[[int], Call]) -> None:
-    """Have every connection send its next request as soon as it is answered, until the pool is left.
+    """Have every connection send its next request as soon as it is answered, until the pool is closed.
 
-    `next_call` is given the number of the connection. One that takes the place of a lost connection asks for nothing.
+    `next_call` gets the number of the connection. A connection that replaces a lost one sends nothing.
     """
     numbers = {connection: number for number, connection in enumerate(pool.idle)}
     pool.idle.clear()
@@ -199,7 +200,7 @@ def keep_asking(pool: Pool, next_call: Callable[[int], Call]) -> None:
 
 
 def _no_queue() -> None:
-    """A closed loop has no requests that wait for a connection."""
+    """Do nothing: in a closed loop no request waits for a connection."""
 
 
 def _end(over: "asyncio.Future[None]") -> None:
@@ -229,9 +230,9 @@ def _watched(
     each_second: Second,
     expire: Callable[[], None],
 ) -> Generator[None]:
-    """Progress and expiry once a second, no garbage collection, and the generator's own use of its core.
+    """Report progress and expire requests once a second, disable garbage collection, measure the generator's CPU use.
 
-    A mistake in a callback ends the measurement instead of passing as a lost answer.
+    An exception in a callback ends the measurement; otherwise it would look like a lost answer.
     """
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
@@ -247,7 +248,7 @@ def _watched(
         if not over.done():
             over.set_exception(context.get("exception") or RuntimeError(context["message"]))
 
-    # A caller that has frozen its objects has them collected already. Collecting them again may take so long that the
+    # A caller that has frozen its objects has already collected garbage. Another collection may take so long that the
     # server closes idle connections.
     was_frozen = gc.get_freeze_count() > 0
     if not was_frozen:

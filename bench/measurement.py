@@ -1,7 +1,7 @@
 """One measurement of one server: a warm-up, then runs of the same load, then a row of figures.
 
-What the load is (open or closed loop) comes from lab.py as `once`; so does the order of runs, where
-several servers are measured side by side.
+lab.py supplies the load (open or closed loop) as `once`, and decides the order of runs when several servers
+are measured side by side.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from bench.quiet import CoreTimes
 from bench.result import Row, Spread, merged
 from bench.server import Server, Unfit
 
-ROLES = ("web", "redis", "worker")  # as shown; the supervisor uses nothing
+ROLES = ("web", "redis", "worker")  # shown in this order; the supervisor uses next to no CPU
 PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
 Once: TypeAlias = Callable[[Pool, float, str], Awaitable[Observed]]
@@ -27,7 +27,7 @@ class Measurement:
     """Collects the runs of `once` on `server`; `row` is complete after `finish`."""
 
     fastest = 0.0
-    """Loops in a second of a core, at best, before any run of this suite."""
+    """Highest core speed measured so far, in loops per second; shared by all measurements of the process."""
 
     def __init__(self, server: Server, row: Row, pools: Pools, once: Once) -> None:
         self.row = row
@@ -39,13 +39,13 @@ class Measurement:
         self._observed: list[Observed] = []
 
     async def warm_up(self, seconds: float) -> None:
-        """The same load, of which nothing is kept."""
+        """Apply the same load and keep no figures of it."""
         if seconds > 0:
             async with self._pools(self._server, self.row.connections) as pool:
                 await self._once(pool, seconds, f"{self.label}, warm-up")
 
     async def run(self, seconds: float, of: int) -> None:
-        """One run, on fresh connections. Raises Unfit if nothing was answered as expected."""
+        """Take one run on fresh connections; `of` is the number of runs. Raises Unfit if no answer was as expected."""
         label = f"{self.label}, run {len(self._observed) + 1}/{of}"
         async with self._pools(self._server, self.row.connections) as pool:
             speed, cores = quiet.speed(), CoreTimes.now()
@@ -62,7 +62,7 @@ class Measurement:
         self._observed.append(seen)
 
     def finish(self) -> list[Row]:
-        """The row, and one of latencies for each kind where the load mixes several."""
+        """Return the row and, if the load mixes several kinds of request, a row of latencies for each kind."""
         row, server = self.row, self._server
         row.figures = {name: Spread.of(values) for name, values in self._figures.items()}
         if server.root is not None and (largest := largest_web_process(server)):
@@ -92,7 +92,7 @@ class Measurement:
 
 
 def figures_of(seen: Observed, used: Usage) -> dict[str, float]:
-    """One run in figures: rates, latencies in ms, the generator's own share, costs per answered request."""
+    """Return the figures of one run: rates, latencies in ms, the generator's own load, costs per answered request."""
     latencies = seen.latencies()
     answered = max(1, sum(times for status, times in seen.statuses.items() if status not in NO_ANSWER))
     figures = {
@@ -113,7 +113,7 @@ def figures_of(seen: Observed, used: Usage) -> dict[str, float]:
 
 
 def one_line(row: Row) -> str:
-    """A row of figures as text."""
+    """Format a row of figures as one line of text."""
     shown = {name: spread.median for name, spread in row.figures.items()}
     parts = [f"{shown['requests_per_s']:,.0f}/s"]
     parts += [f"{name.removesuffix('_ms').replace('_', '.')} {shown[name]:.2f} ms" for name in PERCENTILES]

@@ -1,8 +1,8 @@
-"""What a server used while it was measured: CPU and memory by role, Redis commands.
+"""Reads what a server used while it was measured: CPU and memory by role, and Redis commands.
 
-Everything is read from outside, from /proc and from Redis' own counters, before and after a run;
-nothing is read during one. A role is what a process does for the node: web, worker, redis, or the
-supervisor that started them; a peer's processes are called web, or redis if they are one.
+Everything is read from outside, from /proc and from Redis' own counters, before and after a run and never
+during one. A role is what a process does for the node: web, worker, redis, or the supervisor that started
+them. A peer's processes have the role web, or redis if they are a Redis server.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 REST_SECONDS = 1.5
-"""Without work of the worker's, after which it is done with what was sent."""
+"""Seconds for which the worker must be idle before everything that was sent counts as processed."""
 
 _REDIS = re.compile(r"(redis|valkey)-server")
 
@@ -36,7 +36,7 @@ class Usage(msgspec.Struct):
     commands: dict[str, int] = {}
 
     def since(self, before: "Usage") -> "Usage":
-        """CPU and commands used after `before`; memory as it is now."""
+        """Return the CPU time and commands used since `before`, and the memory as it is now."""
         return Usage(
             cpu={role: used - before.cpu.get(role, 0.0) for role, used in self.cpu.items()},
             rss=self.rss,
@@ -52,7 +52,7 @@ _OURS = frozenset({"info", "client|setinfo", "client|setname", "hello", "config|
 
 
 def processes(server: Server) -> Iterator[tuple[int, str]]:
-    """Every process of a server with its role; processes that end meanwhile are left out."""
+    """Yield every process of a server with its role. Processes that end meanwhile are left out."""
     waiting = [(server.root, server.role)] if server.root is not None else []
     if server.redis_pid is not None:
         waiting.append((server.redis_pid, "redis"))
@@ -73,7 +73,7 @@ def processes(server: Server) -> Iterator[tuple[int, str]]:
 
 
 def role_of(words: list[str], parent: str) -> str:
-    """The role of a process by its command line and its parent's role."""
+    """Return the role of a process, given its command line and its parent's role."""
     if _REDIS.search(words[0]):
         return "redis"
     if "worker" in words:
@@ -102,7 +102,7 @@ def usage(server: Server) -> Usage:
 
 
 async def settled(server: Server) -> Usage:
-    """All counters once the worker rests."""
+    """Wait until the worker is idle, then read all counters."""
     before, since = usage(server), time.monotonic()
     while time.monotonic() - since < REST_SECONDS:
         await asyncio.sleep(0.1)
@@ -113,18 +113,18 @@ async def settled(server: Server) -> Usage:
 
 
 def age(server: Server, role: str) -> float:
-    """Seconds for which the first process of a role has run; 0 if there is none."""
+    """Seconds since the oldest process of a role started; 0 if there is none."""
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     return max((now - int(_stat(pid)[19]) / TICKS for pid, each in processes(server) if each == role), default=0.0)
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/<pid>/stat from the third on: those before may contain spaces."""
+    """Return the fields of /proc/<pid>/stat from the third on. The second one may contain spaces."""
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
 def largest_web_process(server: Server) -> float:
-    """Resident megabytes of the largest web process, at its highest (VmHWM)."""
+    """Peak resident megabytes (VmHWM) of the web process with the highest peak."""
     largest = 0.0
     for pid, role in processes(server):
         if role == "web":
@@ -134,7 +134,7 @@ def largest_web_process(server: Server) -> float:
 
 
 def commands(redis_socket: Path) -> dict[str, int]:
-    """Calls by command since the server started (INFO commandstats)."""
+    """Return the calls of each command since the server started (INFO commandstats)."""
     return {
         name.removeprefix("cmdstat_"): int(values["calls"])
         for name, values in info(redis_socket, "commandstats").items()
@@ -142,19 +142,21 @@ def commands(redis_socket: Path) -> dict[str, int]:
 
 
 def info(redis_socket: Path, section: str) -> Mapping[str, Any]:
-    """One section of Redis' INFO."""
+    """Return one section of Redis' INFO."""
     with _client(redis_socket) as client:
         return client.info(section)
 
 
 def redis_memory(server: Server) -> int:
-    """Bytes that the server's Redis has allocated; 0 where it is not known."""
+    """Bytes that the server's Redis has allocated; 0 if that Redis is not known."""
     return int(info(server.redis, "memory")["used_memory"]) if server.redis is not None else 0
 
 
 def vector_index(server: Server, corpus: str) -> str:
-    """The algorithm of the vector index that searches of a corpus use; empty if there is none, or none that is known.
-    Another may be there already, which is being built."""
+    """Return the algorithm of the vector index that searches of a corpus use. A second index may still be being built.
+
+    Empty if there is no index, or if the server's Redis is not known.
+    """
     if server.redis is None:
         return ""
     with _client(server.redis) as client:
@@ -162,7 +164,7 @@ def vector_index(server: Server, corpus: str) -> str:
 
 
 def waiting_for_vectors(server: Server, corpus: str) -> int:
-    """Posts of a corpus whose vectors are still to be made; 0 where the server's Redis is not known."""
+    """Posts of a corpus that are still waiting for their vectors; 0 if the server's Redis is not known."""
     if server.redis is None:
         return 0
     keys = SearchKeys(corpus)
@@ -171,7 +173,7 @@ def waiting_for_vectors(server: Server, corpus: str) -> int:
 
 
 def is_being_indexed(server: Server, corpus: str) -> bool:
-    """Whether vectors of a corpus are still to be made, or those of an index that was replaced to be removed."""
+    """Whether posts of a corpus still wait for their vectors, or a replaced index is still to be removed."""
     if server.redis is None:
         return False
     with _client(server.redis) as client:
@@ -182,7 +184,7 @@ SETTINGS = ("appendonly", "appendfsync", "save", "maxmemory-policy", "io-threads
 
 
 def redis_settings(redis_socket: Path) -> dict[str, str]:
-    """The settings that decide what a write costs, as the server itself states them."""
+    """Return the settings that determine what a write costs, as the server itself reports them."""
     with _client(redis_socket) as client:
         stated: Mapping[str, str] = client.config_get(*SETTINGS)
         server: Mapping[str, Any] = client.info("server")

@@ -1,7 +1,7 @@
-"""The node under measurement, started as an operator starts it, on an empty data directory.
+"""Starts the node under measurement the way an operator does, on an empty data directory.
 
-`serve` runs the whole node. `web` runs one web process on a Redis of the same settings and no
-worker: that is what is compared with peers, whose machine would otherwise be shared with embedding.
+`serve` runs the whole node. `web` runs one web process on a Redis with the same settings, without a worker: this
+is compared with peers, so that no embedding takes CPU from the comparison.
 """
 
 import base64
@@ -22,11 +22,11 @@ from tests.support.models import exported_model
 
 Role = Literal["serve", "web"]
 
-# Limits do their work on every request and refuse none: the load comes from few addresses.
+# Limits are checked on every request but refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
 CHARACTERS_NEVER_REACHED = "1000000000/60"
 
-# Totals of one address, which a load from few of them would reach, and of the node.
+# Settings of the totals per address, which a load from few addresses would reach, and of the totals per node.
 UNLIMITED = tuple(
     f"RELAY_{name.upper()}"
     for name in Settings.__struct_fields__
@@ -34,10 +34,10 @@ UNLIMITED = tuple(
 )
 
 AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits.__struct_fields__), *UNLIMITED), "")
-"""Settings of a node that refuses whom it would refuse in earnest: an empty one has its default."""
+"""Settings that restore the default limits and totals, so that a node refuses as in production. Empty means default."""
 
 Prefix = Callable[[Path], Sequence[str]]
-"""Makes the words before the command of a node, such as those that give it another resolver, from its directory."""
+"""Given the node's directory, returns words to put before its command, such as those that give it another resolver."""
 
 HEALTH = request("GET", "/health")
 
@@ -48,7 +48,8 @@ def no_prefix(_home: Path) -> Sequence[str]:
 
 
 def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a node under measurement: one web process, everything else as delivered."""
+    """Return the environment of a node under measurement: one web process, limits that are never reached, `own`, and
+    defaults for everything else."""
     return {
         "RELAY_HOST": "127.0.0.1",
         "RELAY_PORT": str(port),
@@ -67,7 +68,7 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
 async def running(
     home: Path, own: Mapping[str, str], role: Role = "serve", prefix: Prefix = no_prefix
 ) -> AsyncGenerator[Server]:
-    """A node on a free port, stopped at the end. Raises Unfit if there is none or it does not start."""
+    """Run a node on a free port until the end of the block. Raises Unfit if this tree has none or it does not start."""
     if not (ROOT / "node" / "run" / "web.py").exists():
         raise Unfit("this tree has no node to start; name a running one with --url")
     port = free_port()
@@ -101,13 +102,16 @@ async def running(
 
 @contextlib.contextmanager
 def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, int]]:
-    """The node's own embedded server, for a node that runs as `web`, and for peers: the same settings for all."""
+    """Run the node's embedded Redis, for a node that runs as `web` and for peers, so that all have the same settings.
+
+    Yields its socket and process id.
+    """
     with EmbeddedRedis(directory, durability) as server:
         yield server.socket, server.start().pid
 
 
 def reported(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a reader needs to know: no paths (the model's is one of this machine), no ports, no secrets."""
+    """Return the settings that matter to a reader of the report: no paths (such as the model's), ports or secrets."""
     hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
     given = {
         name: value for name, value in environment.items() if name not in hidden and value and not value.startswith("/")

@@ -1,7 +1,7 @@
-"""What the load says: plain English sentences as agents write them, no two payloads alike.
+"""The payloads of the load: plain English sentences as agents write them, no two payloads alike.
 
-A payload the node has seen from the same client counts as a loop, and a text that is not English is
-refused; so each request carries its own number inside a sentence out of a small fixed stock.
+The node takes a repeated payload from the same client for a loop, and refuses text that is not English. So each
+request carries its own number beside a sentence from a small fixed stock.
 """
 
 import itertools
@@ -42,7 +42,7 @@ PROSE = " ".join(SENTENCES)
 
 
 def sentence(number: int) -> str:
-    """One of 1,470 sentences."""
+    """Return one of 1,470 sentences."""
     return SENTENCES[number * 389 % len(SENTENCES)]  # 389 is coprime to their count: neighbours differ
 
 
@@ -51,12 +51,12 @@ def paragraph(number: int) -> str:
 
 
 def prose(number: int, size: int) -> str:
-    """So many characters of English, no two alike."""
+    """Return `size` characters of English, different for each number."""
     return (f"{sentence(number)} This is note {number}. " + PROSE * (size // len(PROSE) + 1))[:size]
 
 
 class Template:
-    """Requests that differ in their JSON body only; the head is made once for each length of body."""
+    """Makes requests that differ only in their JSON body. The head is built once for each body length."""
 
     def __init__(self, method: str, path: str, **headers: str) -> None:
         self._method = method
@@ -75,7 +75,7 @@ def encoded(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-# As bytes, ready to be put between quotation marks: none of the sentences needs escaping.
+# The sentences as bytes, ready to be placed in a JSON string: none of them needs escaping.
 SENTENCE_BYTES: Sequence[bytes] = tuple(text.encode("ascii") for text in SENTENCES)
 
 
@@ -84,7 +84,7 @@ def sentence_bytes(number: int) -> bytes:
 
 
 def relay_body(number: int, public: bool = True) -> bytes:
-    """A relay message of about 120 bytes."""
+    """Return a relay message of about 120 bytes."""
     return b'{"message":"%b","agent":"agent-%d"%b}' % (
         sentence_bytes(number),
         number,
@@ -93,7 +93,7 @@ def relay_body(number: int, public: bool = True) -> bytes:
 
 
 def message_body(number: int) -> bytes:
-    """An A2A message with one text part."""
+    """Return an A2A message with one text part."""
     return b'{"message":{"messageId":"m-%d","role":"ROLE_USER","parts":[{"text":"%b"}]}}' % (
         number,
         sentence_bytes(number),
@@ -104,7 +104,7 @@ MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Ve
 
 
 def tool_call(number: int, tool: str, arguments: object) -> bytes:
-    """An MCP tools/call."""
+    """Return an MCP tools/call request."""
     return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":%b}}' % (
         number,
         tool.encode(),

@@ -1,4 +1,4 @@
-"""The pictures of a run: latency over rate, cost over stored data, requests per second beside the peers."""
+"""The plots of a run: latency over rate, cost over stored data, and requests per second compared with the peers."""
 
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ TARGET_MS = 20.0
 
 
 def draw(results: Results, directory: Path) -> list[str]:
-    """Draw what the run has figures for; the names of the files. None without matplotlib."""
+    """Draw every plot that the run has figures for, and return the file names. Without matplotlib, draw nothing."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - of the bench group; a report without pictures is still one
+        import matplotlib as mpl  # noqa: PLC0415 - in the bench group; a report can do without plots
     except ModuleNotFoundError:
         return []
     mpl.use("Agg")
@@ -38,7 +38,7 @@ def _axes(title: str, across: str, up: str) -> tuple[Any, Any]:
 
 
 def _latency(results: Results) -> Any:
-    """Percentiles of the acknowledgement as the rate rises to the ceiling."""
+    """Plot the latency percentiles of the acknowledgement as the rate rises towards the ceiling."""
     rows = [results.row("relay", NODE, relay.SWEEP.format(share=share)) for share in relay.SHARES]
     rates = [(row.rate, row) for row in rows if row is not None and row.rate]
     if len(rates) < 2:
@@ -54,7 +54,7 @@ def _latency(results: Results) -> Any:
 
 
 def _cost(results: Results) -> Any:
-    """CPU of web and Redis for each kind of request as the stored entities grow."""
+    """Plot the CPU time of web process and Redis for each kind of request over the number of stored entities."""
     figure, axes = _axes("Cost over stored data", "entities stored", "CPU µs a request, web and Redis")
     drawn = False
     for what in growth.WHATS:
@@ -72,7 +72,7 @@ def _cost(results: Results) -> Any:
 
 
 def _peers(results: Results) -> Any:
-    """Requests per second at the ceiling of one process, the node and its peers."""
+    """Plot the requests per second of the node and its peers, each at the ceiling of one process."""
     rows = [row for row in results.rows if row.scenario == "relay" and row.what == relay.CEILING]
     if len(rows) < 2:
         return None

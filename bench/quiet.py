@@ -1,7 +1,7 @@
-"""How quiet the machine is: before a scenario it is waited for, and what disturbed a run is told beside its figures.
+"""Measures how quiet the machine is: a scenario begins on a quiet machine, and its figures say what disturbed each run.
 
-Two things disturb a run: work of others on these cores or on the host's (stolen time), and a clock that is slower than
-it was before. The first is in /proc/stat, the second is seen by timing the same piece of work again and again.
+Two things disturb a run: other work on these cores or on the host (stolen time), and a CPU clock that has become
+slower. /proc/stat shows the first; timing the same piece of work again and again shows the second.
 """
 
 import asyncio
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 BUSY = 0.1
-"""A share of all cores; with more of them at work for somebody else, the machine is not quiet."""
+"""Share of all cores; while more than this is busy, the machine is not quiet."""
 
 QUIET_SECONDS = 3
-"""One after the other, before a scenario begins."""
+"""Consecutive quiet seconds that are needed before a scenario begins."""
 
 MOST_SECONDS = 900
-"""That a scenario waits; then it is measured as it is, and its rows say what disturbed them."""
+"""Longest wait for a quiet machine. After it the scenario is measured anyway, and its rows say what disturbed them."""
 
 LOOPS = 20_000
-"""Of the piece of work that is timed, about a millisecond."""
+"""Loops in the piece of work that is timed: about a millisecond."""
 
 TRIES = 10
-"""Of which the fastest counts: others may have been interrupted."""
+"""Number of timings. The fastest counts, as the others may have been interrupted."""
 
 
 class CoreTimes(NamedTuple):
@@ -32,7 +32,7 @@ class CoreTimes(NamedTuple):
     total: int
     idle: int
     stolen: int
-    """By other guests of the host."""
+    """Used by other guests of the host."""
 
     @classmethod
     def now(cls) -> "CoreTimes":
@@ -41,16 +41,16 @@ class CoreTimes(NamedTuple):
         return cls(user + nice + system + idle + waiting + irq + soft + stolen, idle + waiting, stolen)
 
     def busy_since(self, before: "CoreTimes") -> float:
-        """The share of all cores that was not idle, stolen time included."""
+        """Share of all cores that was not idle, including stolen time."""
         return 1 - (self.idle - before.idle) / max(1, self.total - before.total)
 
     def stolen_since(self, before: "CoreTimes") -> float:
-        """The share of all cores that other guests had."""
+        """Share of all cores that other guests of the host used."""
         return (self.stolen - before.stolen) / max(1, self.total - before.total)
 
 
 def speed() -> float:
-    """Loops of the same piece of work in a second: how fast a core is now."""
+    """Measure how fast a core is now, in loops of the same piece of work per second."""
     return max(_timed() for _ in range(TRIES))
 
 
@@ -63,7 +63,7 @@ def _timed() -> float:
 
 
 async def quiet(say: Callable[[str], None], most_seconds: float = MOST_SECONDS) -> float:
-    """Wait until nobody else works on this machine. Returns the seconds that it took."""
+    """Wait until nothing else uses this machine, for at most `most_seconds`. Return the seconds waited."""
     began = time.monotonic()
     calm = 0
     told = False

@@ -1,4 +1,4 @@
-"""What a reader gets of a run: results.json, a report in Markdown, and the plots, in one directory."""
+"""Writes the report of a run: results.json, a Markdown page and the plots, in one directory."""
 
 import re
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ README = Path(__file__).parent / "README.md"
 FRONT = README.parents[1] / "README.md"
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
-LATE = 0.01  # a share of late sends, or of a core, from which the generator is part of what was measured
-BUSY = 0.9
-STOLEN = 0.01  # of all cores, by other guests of the host
-SLOW = 0.9  # of the fastest that a core was in this run
+# Beyond these, a row says that it was disturbed.
+LATE = 0.01  # share of requests that the generator sent late
+BUSY = 0.9  # share of a core that the generator used
+STOLEN = 0.01  # share of all cores that other guests of the host used
+SLOW = 0.9  # speed of a core, as a share of the fastest in this run
 
 
 def write(results: Results, directory: Path) -> None:
-    """Write everything to `directory`, which is made."""
+    """Write everything to `directory`, which is created if needed."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)))
     pictures = plots.draw(results, directory)
@@ -32,8 +33,8 @@ def write(results: Results, directory: Path) -> None:
 
 
 def publish(results: Results, readme: Path = README, front: Path = FRONT) -> None:
-    """Put the report between the marks in bench/README.md, its plots into results/ beside it, and what is promised with
-    what was measured between those in README.md."""
+    """Put the report between the markers in bench/README.md, its plots into results/ beside that file, and the table of
+    targets between the markers in README.md."""
     pictures = plots.draw(results, readme.parent / "results")
     links = "".join(f"\n![{name}](results/{name})\n" for name in pictures)
     _replace(readme, f"Taken {results.taken}.\n\n{markdown(results)}\n{links}")
@@ -41,13 +42,13 @@ def publish(results: Results, readme: Path = README, front: Path = FRONT) -> Non
 
 
 def _replace(page: Path, text: str) -> None:
-    """Put a text between the marks of a page."""
+    """Replace the text between the markers of a page."""
     before, rest = page.read_text().split(BEGIN, 1)
     page.write_text(f"{before}{BEGIN}\n{text}{END}{rest.split(END, 1)[1]}")
 
 
 def compared(before: Results, now: Results) -> str:
-    """The node's figures beside those of an earlier run."""
+    """Return a table of the node's figures beside those of an earlier run."""
     head = ("Scenario", "What", "Figure", "then", "now", "times")
     lines = [
         (each.scenario, each.what, each.figure, *map(_number, (each.before, each.now, each.now / each.before)))
@@ -57,7 +58,7 @@ def compared(before: Results, now: Results) -> str:
 
 
 def markdown(results: Results) -> str:
-    """The report without its pictures."""
+    """Return the report without its plots."""
     parts = [_machine(results), _goals(results)]
     for scenario in dict.fromkeys([row.scenario for row in results.rows] + [p.scenario for p in results.points]):
         parts.append(_scenario(results, scenario))
@@ -133,7 +134,7 @@ def _line(row: Row, roles: Sequence[str]) -> tuple[str, ...]:
 
 
 def _disturbed(row: Row) -> str:
-    """Empty if generator and machine did their part; else what they did not do."""
+    """Say what disturbed a row: a late or busy generator, stolen time, or a slow core. Empty if nothing did."""
     late, busy = row.median("late_share") or 0.0, row.median("generator_busy") or 0.0
     stolen, speed = row.median("stolen_share") or 0.0, row.median("speed_share") or 1.0
     told = [
@@ -146,7 +147,7 @@ def _disturbed(row: Row) -> str:
 
 
 def _settings(results: Results) -> str:
-    """What each server ran with, once for each server."""
+    """List the settings of each server, once for each different set."""
     lines: dict[str, str] = {}
     for row in results.rows:
         if row.settings:
@@ -159,13 +160,13 @@ def _settings(results: Results) -> str:
 
 
 def _spread(figure: Spread) -> str:
-    """The median, and the span of the runs where they differ."""
+    """Format the median, and the range of the runs if they differ."""
     median, low, high = _number(figure.median), _number(figure.low), _number(figure.high)
     return median if low == high else f"{median} ({low}-{high})"
 
 
 def _number(value: float) -> str:
-    """Three significant digits, no exponent."""
+    """Format a number with about three significant digits and no exponent."""
     if value == 0:
         return "0"
     if abs(value) >= 100:

@@ -1,6 +1,6 @@
-"""What a benchmark leaves behind: rows of figures, each the median of several runs with its spread.
+"""The results of a benchmark: rows of figures, each the median of several runs with its spread.
 
-The JSON file is exactly these structs; Markdown and plots are made from it (report.py, plots.py).
+results.json is exactly these structs; Markdown and plots are made from them (report.py, plots.py).
 """
 
 import os
@@ -16,14 +16,14 @@ import msgspec
 from bench.client import NO_ANSWER
 
 NODE = "relay-node"
-"""The subject of what was measured on the node, and not on a peer."""
+"""The subject of rows and points that were measured on the node and not on a peer."""
 
 PACKAGES = ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
-"""Those whose versions decide what is measured."""
+"""Packages whose versions affect the figures."""
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A figure's runs in the order they were taken."""
+    """A figure's median and range, and its value in each run, in the order the runs were taken."""
 
     median: float
     low: float
@@ -48,8 +48,8 @@ class Row(msgspec.Struct, kw_only=True):
     statuses: dict[str, int] = {}
     settings: dict[str, str] = {}
     redis_settings: dict[str, str] = {}
-    distribution: str = ""  # HdrHistogram, all runs together
-    shown: bool = True  # in the report too; else a table sums it up
+    distribution: str = ""  # HdrHistogram of all runs together, as text
+    shown: bool = True  # whether the report shows the row; otherwise a table sums it up
 
     def median(self, name: str) -> float | None:
         figure = self.figures.get(name)
@@ -61,12 +61,12 @@ class Row(msgspec.Struct, kw_only=True):
 
     @property
     def cpu_us(self) -> float:
-        """Of the web process and Redis together, for an answered request."""
+        """CPU time of web process and Redis together per answered request, in µs."""
         return (self.median("web_cpu_us") or 0.0) + (self.median("redis_cpu_us") or 0.0)
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One figure that is a fact rather than a measurement over time: sockets closed, winners, recall."""
+    """A single figure rather than a series of runs: sockets closed, winners, recall."""
 
     scenario: str
     subject: str
@@ -77,7 +77,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Figures side by side that rows have one below the other."""
+    """Figures side by side, which rows show one below the other."""
 
     scenario: str
     title: str
@@ -104,7 +104,7 @@ class Results(msgspec.Struct, kw_only=True):
 
 
 def merged(counts: Sequence[Mapping[int, int]]) -> dict[str, int]:
-    """Statuses of all runs added up, in words a reader knows."""
+    """Add up the statuses of all runs, with names for the suite's own ones."""
     total: dict[str, int] = {}
     for count in counts:
         for status, times in count.items():
@@ -114,7 +114,7 @@ def merged(counts: Sequence[Mapping[int, int]]) -> dict[str, int]:
 
 
 def machine(data: Path) -> dict[str, str]:
-    """What a reader must know to compare: processors, memory, kernel, versions, where the data lies."""
+    """Describe the machine, for comparisons: processors, memory, kernel, versions, and the file system of the data."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -130,7 +130,7 @@ def machine(data: Path) -> dict[str, str]:
 
 
 def _file_system(path: Path) -> str:
-    """The type of the file system that holds `path`: fsync costs what it makes it cost."""
+    """Return the type of the file system that holds `path`, which determines the cost of fsync."""
     holding = ("", "?")
     for line in Path("/proc/mounts").read_text().splitlines():
         _, mount, kind = line.split()[:3]

@@ -1,4 +1,4 @@
-"""What a scenario is, for those who write one: a name, a sentence, and what to run."""
+"""Defines a scenario: a name, a sentence about it, and the function to run."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,4 +13,4 @@ class Scenario(msgspec.Struct, frozen=True):
     name: str
     about: str
     run: Callable[[Lab], Awaitable[None]]
-    full_only: bool = False  # too long for `all`; run by name, or by `all --full`
+    full_only: bool = False  # takes too long for `all`: run by name, or by `all --full`

@@ -1,8 +1,8 @@
-"""When requests are due, and a clock that wakes the generator in time.
+"""The due times of requests, and a timer that wakes the generator in time.
 
-At a constant arrival rate request `i` is due `i / rate` seconds after the start, whatever became of
-the requests before it. Its latency counts from that moment, not from when it was sent: a server that
-stalls for a second is charged for every request that fell due in that second (coordinated omission).
+At a constant arrival rate, request `i` is due `i / rate` seconds after the start, whatever happened to
+earlier requests. Its latency counts from that moment, not from when it was sent: a server that stalls for
+a second is charged for every request that fell due in that second (this avoids coordinated omission).
 The event loop's own timers are too coarse for this: they round to whole milliseconds.
 """
 
@@ -14,16 +14,19 @@ from time import perf_counter_ns
 from types import TracebackType
 
 SECOND = 1_000_000_000
-# Waking up costs the generator about 5 µs; above 5,000 a second it sends all that fell due since.
+# A wake-up costs the generator about 5 µs. Above 5,000 requests a second, one wake-up sends all that are due.
 SHORTEST_TICK_NS = 200_000
 LATE_NS = 1_000_000  # a send this far behind its time counts as late
 
-MOST_REQUESTS = 5_000_000  # one measurement; 40 MB of samples
+MOST_REQUESTS = 5_000_000  # in one run: 40 MB of samples
 MOST_SECONDS = 3600
 
 
 class Schedule:
-    """Due times, in nanoseconds since the start, of `rate * seconds` requests. Raises ValueError."""
+    """Due times of `rate * seconds` requests, in nanoseconds since the start.
+
+    Raises ValueError unless `rate` is positive, and `seconds` and the number of requests are within their bounds.
+    """
 
     def __init__(self, rate: float, seconds: float) -> None:
         if not rate > 0 or not 0 < seconds <= MOST_SECONDS or rate * seconds > MOST_REQUESTS:
@@ -35,7 +38,7 @@ class Schedule:
         return round(index * SECOND / self.rate)
 
     def due_by(self, elapsed: int) -> int:
-        """How many requests are due once `elapsed` nanoseconds have passed."""
+        """Return the number of requests that are due once `elapsed` nanoseconds have passed."""
         index = max(0, min(self.count, int(elapsed * self.rate / SECOND) + 1))
         while index < self.count and self.due(index) <= elapsed:
             index += 1
@@ -65,7 +68,7 @@ _TFD_TIMER_ABSTIME = 1
 
 
 class Ticker:
-    """Calls `tick` at `first` (on the clock of `now`) and every `period` nanoseconds after, by a Linux timerfd."""
+    """Calls `tick` at `first` (on the clock of `now`) and then every `period` nanoseconds, using a Linux timerfd."""
 
     def __init__(self, first: int, period: int, tick: Callable[[], None]) -> None:
         self._tick = tick
@@ -92,5 +95,5 @@ class Ticker:
 
 
 def now() -> int:
-    """CLOCK_MONOTONIC, in nanoseconds: the clock the timer runs on."""
+    """Return the time of CLOCK_MONOTONIC, the clock of the timer, in nanoseconds."""
     return perf_counter_ns()

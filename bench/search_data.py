@@ -1,7 +1,7 @@
-"""Texts and vectors for the search benchmarks: the documentation of the Python packages that are installed here.
+"""Texts and vectors for the search benchmarks, taken from the docstrings of the installed Python packages.
 
 A docstring's first line says what its body is about, so it is a query whose answer is known. Nothing is
-downloaded; which texts there are depends on the environment, how many is said with the figures.
+downloaded. The texts depend on the environment; their number is reported with the figures.
 """
 
 import ast
@@ -25,35 +25,35 @@ from node.embedding.model import Model
 Matrix = NDArray[np.float32]
 
 PACKAGES = ("numpy", "scipy", "sklearn", "networkx", "matplotlib", "sympy", "transformers", "torch", "hypothesis")
-"""Well documented ones that sentence-transformers or the tests bring, beside the standard library."""
+"""Well-documented packages that sentence-transformers or the tests require, used beside the standard library."""
 
 EMBEDDED_AT_ONCE = 10_000
-"""Texts whose vectors are kept in one file."""
+"""Number of texts whose vectors are cached in one file."""
 
 SUMMARY = range(20, 161)
 BODY = range(120, 4001)
-"""Lengths, in characters, of what is taken for a summary and a body."""
+"""Accepted lengths of summaries and bodies, in characters."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\n+")
 _SEED = 7
 
 
 class Known(NamedTuple):
-    """A text, and the line that asks for it."""
+    """A text and the query that should find it."""
 
     query: str
     body: str
 
 
 def known_items(most: int) -> list[Known]:
-    """Docstrings with a summary and a body, in an order that does not depend on where they are from."""
+    """Return up to `most` docstrings that have a summary and a body, in a reproducible random order."""
     items = sorted(_docstrings())
     random.Random(_SEED).shuffle(items)
     return items[:most]
 
 
 def sentences(most: int) -> list[str]:
-    """Distinct sentences of 40 to 200 characters: short texts, for indexes of many."""
+    """Return up to `most` distinct sentences of 40 to 200 characters: short texts for large indexes."""
     found = {
         " ".join(sentence.split())
         for item in _docstrings()
@@ -66,7 +66,7 @@ def sentences(most: int) -> list[str]:
 
 
 def vectors(model: Model, texts: list[str]) -> Matrix:
-    """Vectors of passages; kept in the temporary directory, since 100,000 of them take ten minutes or more."""
+    """Return the vectors of passages. They are cached in the temporary directory: 100,000 take ten minutes or more."""
     parts = [_part(model, texts[start : start + EMBEDDED_AT_ONCE]) for start in range(0, len(texts), EMBEDDED_AT_ONCE)]
     return np.concatenate(parts)
 

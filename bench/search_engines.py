@@ -1,9 +1,9 @@
-"""How fast and how large both search engines are: `python -m bench.search_engines [--threads 1000 10000]`.
+"""Measures the speed and size of both search engines: `python -m bench.search_engines [--threads 1000 10000]`.
 
-For each number of threads: RediSearch with FLAT and with HNSW, and the memory of a worker, filled with
-real vectors of short texts and asked with vectors of others. Says what one search costs beside the
-embedding of its query, what one thread costs to put in and to keep, and the recall@10 of HNSW
-against all cosines. Prints Markdown. A Redis of its own is started for each.
+For each number of threads, measures RediSearch with FLAT and with HNSW, and the memory of a worker. Each is
+filled with real vectors of short texts and queried with vectors of other texts. Reports the cost of one search
+without the embedding of its query, the cost to index and to keep one thread, and the recall@10 compared with an
+exact search. Prints Markdown. Starts a separate Redis for each measurement of RediSearch.
 """
 
 import argparse
@@ -43,11 +43,11 @@ from tests.support.servers import RedisServer
 QUERIES = 200
 TOP = 10
 AT_ONCE = 64
-"""Threads put in together."""
+"""Number of threads that are indexed together."""
 
 
 class Data(NamedTuple):
-    """Threads with a vector each, and queries with theirs."""
+    """Threads and queries, with a vector for each."""
 
     ids: list[str]
     texts: list[str]
@@ -56,13 +56,13 @@ class Data(NamedTuple):
     asked: Matrix
 
     def exact(self) -> list[set[str]]:
-        """The nearest ten of each query by all cosines."""
+        """Return the ids of the ten nearest threads of each query, comparing it with every vector."""
         best = np.argsort(-(self.asked @ self.matrix.T), axis=1)[:, :TOP]
         return [{self.ids[place] for place in row} for row in best]
 
 
 class KnownVectors(WorkerClient):
-    """In the place of the workers: the vectors are known."""
+    """Stands in for the workers: returns query vectors that were made beforehand."""
 
     def __init__(self, store: Store, version: str, data: Data) -> None:
         super().__init__(store, BOARD_KEYS)
@@ -124,7 +124,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
 
 
 async def fill(index: Documents, version: IndexVersion, data: Data) -> None:
-    """As a worker does: terms at once, vectors some at a time."""
+    """Index the threads as a worker does, AT_ONCE at a time: first their terms, then their vectors."""
     packed = data.matrix.astype("float16")
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
@@ -151,7 +151,7 @@ def memory(data: Data) -> Figures:
 
 
 def recall(data: Data, found: Sequence[Sequence[str]]) -> float:
-    """The share of the nearest ten that were found."""
+    """Share of the ten nearest threads that were found, averaged over the queries."""
     return float(np.mean([len(wanted & set(got)) / TOP for wanted, got in zip(data.exact(), found, strict=True)]))
 
 
@@ -168,7 +168,7 @@ async def used(store: Store) -> int:
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 

@@ -1,10 +1,10 @@
-"""How well board search finds: `python -m bench.search_quality [--items 3000]`.
+"""Measures the quality of board search: `python -m bench.search_quality [--items 3000]`.
 
-Four questions. Does the threshold of 0.7 part what answers a query from what does not, on the labelled
-set of tests/search? Does known-item search (a docstring's summary asks for its body) come up to an
-exact ranking by the same model? Does one ranking serve both paraphrases and identifiers better than
-meaning or text alone? What becomes of threads that have no vectors yet, and of those beside them?
-Prints Markdown, and draws results/threshold.png.
+It answers four questions. Does the threshold of 0.7 separate what answers a query from what does not, on the
+labelled set of tests/search? Is known-item search (a docstring's summary is the query for its body) as good as
+an exact ranking by the same model? Does one ranking serve both paraphrases and identifiers better than meaning
+or text alone? How well are threads without vectors found, and the threads beside them? Prints Markdown and draws
+results/threshold.png.
 """
 
 import argparse
@@ -42,7 +42,7 @@ BARE_STEP = 10
 IDENTIFIER = re.compile(r"\b[A-Za-z]+_[A-Za-z0-9_]+\b")
 
 Mean = Callable[[Sequence[tuple[Sequence[RankedEntity], Query]]], float]
-"""The mean reciprocal rank of what was wanted, among the first ten."""
+"""Computes the mean reciprocal rank of the wanted entities among the first ten results."""
 
 
 class Text(NamedTuple):
@@ -52,7 +52,7 @@ class Text(NamedTuple):
 
 
 def library_of(model: Model, texts: Sequence[Text], most: int, bare: Container[str] = ()) -> Library:
-    """Threads in an index, those named in `bare` without vectors. Vectors are kept from one run to the next."""
+    """Return an index of threads; those named in `bare` have no vectors. Vectors are cached between runs."""
     cut = [of_own(text.title, text.body) for text in texts]
     made = iter(vectors(model, [passage.text for passages in cut for passage in passages]))
     library = Library(model, most, MemoryIndex())
@@ -63,14 +63,14 @@ def library_of(model: Model, texts: Sequence[Text], most: int, bare: Container[s
 
 
 def line(name: str, library: Library, queries: Sequence[Query], mean: Mean = mean_reciprocal_rank) -> str:
-    """MRR@10 by text, by meaning, as the node ranks, and the same with the default threshold."""
+    """Return a table row of MRR@10: by text, by meaning, as the node ranks, and the same with the default threshold."""
     rankings = (library.by_text, library.by_meaning, library.ask, partial(library.ask, threshold=THRESHOLD))
     figures = [mean([(ranking(query.text), query) for query in queries]) for ranking in rankings]
     return f"| {name} | {len(queries)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |"
 
 
 def labelled(model: Model) -> tuple[Library, str]:
-    """The labelled set, and what the threshold does to it."""
+    """Return an index of the labelled set, and a table of its scores and of the pairs that reach the threshold."""
     library = library_of(model, [Text(key, *thread) for key, thread in THREADS.items()], len(THREADS))
     groups: dict[str, list[float]] = {}
     for name, queries in (("question", QUESTIONS), ("paraphrase", PARAPHRASES), ("nothing", NOTHING)):
@@ -88,7 +88,7 @@ def labelled(model: Model) -> tuple[Library, str]:
 
 
 def draw(groups: dict[str, list[float]]) -> None:
-    """The distribution of scores by meaning, and where the threshold cuts it."""
+    """Draw the distribution of the scores by meaning, and the threshold."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure: Any = Figure(figsize=(7, 3.5))
@@ -107,7 +107,7 @@ def draw(groups: dict[str, list[float]]) -> None:
 
 
 def identifiers(items: Sequence[Known], most: int) -> list[Query]:
-    """An identifier that only one body has, for each of some bodies."""
+    """Return up to `most` queries, each an identifier that occurs in only one body."""
     found = [sorted(set(IDENTIFIER.findall(item.body))) for item in items]
     frequency = Counter(terms_of(name)[-1] for names in found for name in names if terms_of(name))
     chosen = random.Random(1)

@@ -1,7 +1,7 @@
-"""A server under measurement: its address, its processes, its Redis, and how to start and stop one.
+"""A server under measurement: its address, its processes and its Redis, and functions to start and stop one.
 
-Which program with which settings is node.py's and peers/'s business; this is what they share. Only
-loopback addresses are ever spoken to.
+node.py and peers/ decide which program runs with which settings; this module is what they share. It connects
+to loopback addresses only.
 """
 
 import asyncio
@@ -21,33 +21,33 @@ from bench.client import Connection, http_answer
 from node.common.process import die_with_parent
 
 START_SECONDS = 60.0
-STOP_SECONDS = 12.0  # a node ends within 10 s
+STOP_SECONDS = 12.0  # a node stops within 10 s
 POLL_SECONDS = 0.02
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 class Unfit(Exception):
-    """A server that cannot be measured here; the message says why, and what would help."""
+    """Raised when a server cannot be measured here. The message says why, and what would help."""
 
 
 class Server(msgspec.Struct, kw_only=True):
-    """Where a running server is and what it was started with."""
+    """A running server: where it listens, its processes, and the settings it was started with."""
 
     name: str
     port: int
     host: str = "127.0.0.1"
     settings: dict[str, str] = {}
-    root: int | None = None  # the process all others descend from; None for a server somebody else started
-    role: str = "web"  # what the root process does
-    redis_pid: int | None = None  # a Redis that does not descend from the root
-    redis: Path | None = None  # its socket
+    root: int | None = None  # pid from which all its processes descend; None if somebody else started the server
+    role: str = "web"  # role of the root process
+    redis_pid: int | None = None  # pid of a Redis that does not descend from the root
+    redis: Path | None = None  # socket of its Redis
     dialect: type[Connection] = Connection
     start_seconds: float = 0.0  # from the start of the program to its first answer
 
 
 def given(url: str) -> Server:
-    """A server that is running already. Raises Unfit if it is not on this machine."""
+    """Return the server at a URL, which is running already. Raises Unfit if it is not on a loopback address."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         raise Unfit(f"{url}: write http://<loopback address>:<port>")
@@ -62,7 +62,7 @@ def given(url: str) -> Server:
 
 
 def free_port() -> int:
-    """A port nobody listens on at the moment."""
+    """Return a port on which nobody listens at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -72,7 +72,8 @@ def free_port() -> int:
 async def started(
     words: Sequence[str | Path], home: Path, environment: Mapping[str, str] | None = None
 ) -> AsyncGenerator[int]:
-    """Run a program in `home`, its output in `home`/<program>.log; yields its process id, ends it at the end."""
+    """Run a program in `home` until the end of the block, and yield its process id. Its output goes to
+    `home`/<program>.log."""
     log = home / f"{Path(words[0]).name}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
     parent = os.getpid()
@@ -100,7 +101,10 @@ async def started(
 
 
 async def ask(server: Server, wire: bytes, timeout: float = 5.0) -> tuple[int, bytes]:
-    """One request on a connection of its own; for preparation, not for load. Raises OSError, TimeoutError."""
+    """Send one request on a new connection and return status and body; for preparation, not for load.
+
+    Raises OSError, TimeoutError.
+    """
     async with asyncio.timeout(timeout):
         reader, writer = await asyncio.open_connection(server.host, server.port)
         try:
@@ -117,7 +121,7 @@ async def ask(server: Server, wire: bytes, timeout: float = 5.0) -> tuple[int, b
 
 
 async def until_it_answers(server: Server, wire: bytes, home: Path) -> None:
-    """Wait until the request is answered with 2xx. Raises Unfit with the last words of the server's log."""
+    """Wait until the request is answered with 2xx. Raises Unfit with the last lines of the server's log."""
     deadline = asyncio.get_running_loop().time() + START_SECONDS
     last: object = None
     while asyncio.get_running_loop().time() < deadline and _lives(server.root):

@@ -1,6 +1,6 @@
 """Threads for the search scenario, and questions that mean the same in other words.
 
-A question shares no telling word with the thread it is about, so only an answer by meaning finds it.
+A question shares no distinctive word with its thread, so only search by meaning finds the thread.
 """
 
 import itertools
@@ -63,18 +63,18 @@ WHOSE = ("a", "my", "our", "his", "her", "their", "this", "some")
 REQUESTS = ("Who can help with it?", "Any advice is welcome.", "Please tell me what you would do.")
 
 COMBINATIONS = tuple(itertools.product(THINGS, EVENTS, PLACES))
-STEP = 1009  # coprime to their number: neighbours differ in everything
+STEP = 1009  # coprime to the number of combinations: consecutive threads differ in everything
 
 
 def thread(number: int) -> tuple[str, str]:
-    """Title and body of a thread; 10,368 different ones."""
+    """Return title and body of a thread. There are 10,368 different ones."""
     (thing, _), (event, _), (place, _) = COMBINATIONS[number * STEP % len(COMBINATIONS)]
     closing = REQUESTS[number // len(COMBINATIONS) % len(REQUESTS)]
     return f"The {thing} {event}", f"The {thing} {place} {event}. {closing}"
 
 
 def question(number: int) -> str:
-    """What somebody asks who looks for `thread(number)`; 27,648 different ones: the vectors of questions are kept."""
+    """Return a question about `thread(number)`. There are 27,648 different ones, as the node caches their vectors."""
     (_, thing), (_, event), (_, place) = COMBINATIONS[number * STEP % len(COMBINATIONS)]
     whose = WHOSE[number // len(COMBINATIONS) % len(WHOSE)]
     return f"{whose} {thing} {place} that {event}"

@@ -1,10 +1,10 @@
-"""What one stored thing weighs in Redis, by kind: the table of docs/capacity.md.
+"""Measures how much memory one stored thing of each kind takes in Redis: the table of docs/capacity.md.
 
     python -m bench.weigh [--count 20000]
 
-The node's own services write `--count` things of a kind on an embedded Redis; what `used_memory` grew by, divided
-by their number, is the weight: the keys, and the entries in lists. Events are left out: workers trim them
-within half a minute; so is the feed of offers, which has a fixed length. The vectors of search are left out too: no
+The node's own services write `--count` things of a kind to an embedded Redis. The weight of one is the growth of
+the memory in use, divided by their number: its keys and its entries in lists. It does not include events, which
+workers trim within half a minute; the feed of offers, which has a fixed length; and the vectors of search, as no
 worker runs.
 """
 
@@ -41,13 +41,13 @@ NOBODY = InboxProof()
 FREE = Unlimited(CLIENT)
 NODE_BYTES = 8e9
 SHARE = 0.8
-"""Of a node's memory until its alarm."""
+"""Share of Redis' memory that may be in use before the alert RelayRedisMemory fires."""
 
 Make = Callable[[int], Awaitable[object]]
 
 
 class Scales:
-    """A node without web processes, and what its Redis weighs."""
+    """The services of a node without web processes, and the memory that its Redis uses."""
 
     def __init__(self, settings: Settings, stores: Stores) -> None:
         self.settings = settings
@@ -55,20 +55,21 @@ class Scales:
         self.services = Services(settings, stores)
         _, offers, _ = corpora_of(stores.main)
         self.offers = SearchStore(stores.main, stores.searched, offers).documents
-        """What offered contracts are found by; a worker removes it when one is claimed."""
+        """The search documents of offered contracts. A worker removes a contract's document when it is claimed."""
 
     async def weigh(self, what: str, count: int, make: Make) -> None:
-        """Make `count` of a kind, 50 at a time, and print what one weighs."""
+        """Make `count` things of a kind, 50 at a time, and print the weight of one."""
         await make(count)  # loads the script
         before = await self.used()
         await many(count, make)
         show(what, (await self.used() - before) / count)
 
     async def used(self) -> int:
-        """Bytes without what has a length of its own, however much there is: events, and the feed of offers."""
+        """Delete the streams whose length does not depend on what is stored (events, the feed of offers), and return
+        the bytes that Redis uses without them."""
         streams = [*map(keys.events, range(ids.PARTITIONS)), keys.OFFERS, keys.KNOWN_OFFERS]
         await self.store.run_all([("DEL", name) for name in streams])
-        # What was deleted is freed by a thread of the server.
+        # A background thread of the server frees the memory of deleted keys.
         while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         return sum(primary.used for primary in await redis_memory(self.store))
@@ -78,7 +79,7 @@ class Scales:
 
 
 async def many(count: int, make: Make) -> None:
-    """Make so many, 50 at a time."""
+    """Make `count` things, 50 at a time."""
     for first in range(0, count, 50):
         await asyncio.gather(*(make(number) for number in range(first, min(first + 50, count))))
 
@@ -100,7 +101,7 @@ async def main(count: int) -> None:
 
 
 class Things:
-    """Makes one of each kind, by its number. Some are made in or by others, which must be there before."""
+    """Makes one thing of each kind, by its number. Some need other things, which must be made first."""
 
     def __init__(self, services: Services, count: int) -> None:
         self.services = services
@@ -109,7 +110,7 @@ class Things:
         self.tasks: list[str] = []
         self.sessions: list[str] = []
         self.inboxes: list[tuple[str, str]] = []
-        """Addresses and tokens."""
+        """Address and token of each inbox."""
 
     async def relay(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
@@ -181,7 +182,7 @@ async def everything(scales: Scales, count: int) -> None:
     await scales.weigh("relay message, `public=false`", count, things.private)
     await scales.weigh("board thread, with its terms for search by text", count, things.thread)
     await scales.weigh("reply, in a thread with others", count, things.reply)
-    await many(count, things.offer)  # what Redis sets up once is 2 MB here: it would be a third of the weight
+    await many(count, things.offer)  # before measuring: Redis sets up 2 MB once, which would be a third of the weight
     things.tasks.clear()
     before = await scales.used()
     await scales.weigh("task, offered, with its terms for search by text", count, things.offer)

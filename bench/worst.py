@@ -1,10 +1,10 @@
-"""What the largest permitted request of each operation costs the node: the figures of docs/threat-model.md.
+"""Measures what the largest permitted request of each operation costs the node: the figures of docs/threat-model.md.
 
     python -m bench.worst [--count 20]
 
-Each is sent `--count` times to a whole node (one web process, a worker, an embedded Redis), one after the other. Shown
-is the processor time of each part for one of them, until the worker has done what follows, and the memory by which
-Redis grew. Limits are off; a busy machine makes the figures larger, by a third at most.
+Sends each request `--count` times, one after the other, to a whole node (one web process, a worker, an embedded
+Redis). Prints the CPU time of each part per request, including the worker's follow-up work, and the growth of
+Redis' memory per request. Limits are off. On a busy machine the figures are larger, by a third at most.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from bench.server import Server, Unfit, ask
 MIB = 1024 * 1024
 
 LARGE = 50
-"""Threads, and replies to one of them, of the largest size that are there before: half of what a page can show."""
+"""Number of largest threads, and of largest replies to one thread, that exist before: half of what a page can show."""
 
 Make = Callable[[int], bytes]
 
@@ -36,7 +36,7 @@ def always(wire: bytes) -> Make:
 
 
 async def made(server: Server, path: str, body: object) -> Created:
-    """What a request made. Raises Unfit if it was refused."""
+    """Send a POST and return what it created. Raises Unfit if it is refused."""
     status, answer = await ask(server, post(path, body), 30)
     if status >= 300:
         raise Unfit(f"{path}: {status} {answer[:200]!r}")
@@ -57,7 +57,7 @@ async def weigh(server: Server, name: str, count: int, make: Make) -> None:
 
 
 async def requests(server: Server) -> Sequence[tuple[str, Make]]:
-    """The largest request of each operation, after what they need is there."""
+    """Create what the requests need, and return the largest request of each operation."""
     thread = (await made(server, "/api/v1/board", {"title": "A long thread", "body": prose(0, 20_000)})).id
     for number in range(LARGE):
         await made(server, f"/api/v1/board/{thread}/replies", {"body": prose(number, 20_000)})

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A tag can be given to another image at any time; a digest is of one. This prints, for each image that compose.yaml
-# and the Dockerfile name, what its tag means at the registry now, as lines for .env:
+# A tag can be moved to another image at any time; a digest cannot. For each image that compose.yaml and the Dockerfile
+# name, this prints the digest that its tag has in the registry now, as a line for .env:
 #
 #   REDIS_IMAGE=redis:8.2@sha256:...
 #
-# Run it again to take newer images on.
+# Run it again to switch to newer images.
 
 set -eu
 cd "$(dirname "$0")/.."

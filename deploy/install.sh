@@ -1,25 +1,27 @@
 #!/bin/sh
-# Installs this source into an environment of its own, /opt/relay-node-VERSION-TIME, and has /opt/relay-node lead there.
-# What ran before stays: `install.sh --back` has /opt/relay-node lead there again. Neither touches a running node.
+# Install this source into a new environment, /opt/relay-node-VERSION-TIME, and point the symlink /opt/relay-node there.
+# The former version is kept: `install.sh --back` points the symlink to it again. Neither affects a running node.
 #
-# What an installation leaves that fails or is stopped is removed, at the latest by the next one.
+# The remains of an installation that fails or is stopped are removed by the next installation at the latest.
 #
-# Every package is taken by the hash of its file. torch is a build without CUDA; TORCH_INDEX may name a mirror that has it.
+# Every package is checked against the hash of its file. torch is a build without CUDA; TORCH_INDEX may name a mirror
+# that has it.
 set -eu
 cd "$(dirname "$0")/.."
 
-# All arguments as one word: a typing error must not install anything.
+# All arguments are taken as one word, so that a typing error installs nothing.
 case "$*" in
 --back)
   newer=$(readlink /opt/relay-node || true)
   former=$(readlink /opt/relay-node-former || true)
-  # Both are the same if an installation was stopped between its last two steps.
+  # The two are equal if an installation was stopped between its last two steps.
   if [ -z "$former" ] || [ "$former" = "$newer" ]; then echo "there is no former version to go back to" >&2; exit 1; fi
   ln -sfn "$former" /opt/relay-node
   ln -sfn "$newer" /opt/relay-node-former
   ;;
 "")
-  # The mark is locked by the installation that made it and by its pip, until both have ended.
+  # Remove unfinished installations. The file `unfinished` is locked by the installation that made it, and by that one's
+  # pip, until both have ended.
   for mark in /opt/relay-node-*/unfinished; do
     if [ -e "$mark" ] && flock --nonblock "$mark" true; then rm -rf "${mark%/*}"; fi
   done

@@ -1,1 +1,1 @@
-"""Parts of the scenario `neighbours`: what others ask for, what one hostile address does, whose callbacks wait."""
+"""Parts of the scenario `neighbours`: the requests and callbacks of others, and the attacks of one hostile address."""

@@ -1,7 +1,7 @@
-"""What one address can do to all others: each attack is an endless series of requests within what a node lets through.
+"""Attacks by which one address may harm all others. Each is an endless series of requests that the node lets through.
 
-A request that is refused is sent again after a short pause, whatever Retry-After says: how a node stands a plain
-flood is the scenario `overload`.
+After a refusal, a connection pauses briefly before its next request, whatever Retry-After says. The scenario
+`overload` measures how a node withstands a plain flood.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ REFUSED_PAUSE = 0.1  # seconds
 MIB = 1024 * 1024
 
 HOSTILE_THREADS, HOSTILE_REPLIES, LONGEST_REPLY = 40, 20, 20_000
-SAMPLES, SAMPLE = 12, 160  # what a gate looks at of a long text that looks at evenly spaced windows of it
-MOST_OBJECTS = 19_000  # JSON objects and lists in a body that a node reads
-CONTRACTS = 30  # what one address may offer in a minute
-PREFIXES = 21  # IPv6 /64s, enough to promise 20 GiB in one minute of ten registrations each
+SAMPLES, SAMPLE = 12, 160  # evenly spaced windows, and their characters, that a sampling gate would read of a long text
+MOST_OBJECTS = 19_000  # JSON objects and lists in a body that the node still accepts
+CONTRACTS = 30  # that one address may offer per minute
+PREFIXES = 21  # IPv6 /64s: enough to reserve 20 GiB in one minute with ten registrations each
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """Where an attack takes place: the attacker, each with an address and a /48, the threads of others, who receives
-    callbacks."""
+    """The setting of an attack: the attacker's number, which gives it an address and a /48 of its own, the threads of
+    others, and the receiver of callbacks."""
 
     attacker: int
     threads: list[str]
@@ -47,9 +47,10 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """An attack by name, and what others have to write for it before; `names` if it takes names without an answer.
+    """An attack: its name, its requests, and what others must write before it.
 
-    `connections`: how many it has, unless all attacks are one.
+    `names`: whether it needs host names whose name servers never answer. `connections`: how many it uses, unless all
+    attacks run together.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Attack(msgspec.Struct, frozen=True):
 
 
 def attacker(number: int) -> str:
-    """Addresses that nobody else has."""
+    """Return the address of an attacker, which no other client uses."""
     return f"198.19.{number // 250}.{number % 250 + 1}"
 
 
@@ -69,7 +70,7 @@ def post(client: str, path: str, body: bytes, **headers: str) -> Call:
 
 
 def searches(ground: Ground) -> Calls:
-    """Searches that look in vain through many long texts, by the API and by the page."""
+    """Searches that look through many long texts without finding anything, via the API and via the HTML page."""
 
     def call(number: int) -> Call:
         if number % 2:
@@ -81,7 +82,7 @@ def searches(ground: Ground) -> Calls:
 
 
 def replies(ground: Ground) -> Calls:
-    """Replies just below what is counted by size, a few to each of many threads."""
+    """Replies just below the size that is charged in Redis before the answer, a few to each of many threads."""
     targets = itertools.cycle(ground.threads)
 
     def call(number: int) -> Call:
@@ -91,7 +92,7 @@ def replies(ground: Ground) -> Calls:
 
 
 def messages(ground: Ground) -> Calls:
-    """A2A messages, each kept for a month."""
+    """A2A messages, each of which is kept for a month."""
 
     def call(number: int) -> Call:
         message = {"messageId": f"h-{number}", "role": "ROLE_USER", "parts": [{"text": prose(number, 4600)}]}
@@ -112,7 +113,7 @@ def relayed(ground: Ground) -> Calls:
 
 
 def bodies(ground: Ground) -> Calls:
-    """1 MB of JSON: in messages that are accepted, in threads that are refused for their title or their nesting."""
+    """1 MB of JSON: in messages that are accepted, in threads that are refused for their title or too many objects."""
     allowed = _array(b'{"a":[%b]}' % b",".join(b"%d" % n for n in range(10, 41)), MOST_OBJECTS // 2)
     too_many = _array(b'{"a":1}', MIB * 15 // 16 // 8)
 
@@ -138,12 +139,12 @@ def _array(value: bytes, count: int) -> bytes:
 
 
 def nothing(ground: Ground) -> Calls:
-    """Requests for what does not exist: no limit counts them."""
+    """Requests for unknown paths, which no limit counts."""
     return lambda number: Call(forwarded(request("GET", f"/nothing/{number}"), ground.client))
 
 
 def reads(ground: Ground) -> Calls:
-    """Small answers that no limit counts: the node's health, lists of agents and contracts, the tools of MCP."""
+    """Requests with small answers that no limit counts: health, lists of agents and contracts, the MCP tools."""
     tools = post(ground.client, "/api/v1/mcp", encoded({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
     paths = ("/health", "/api/v1/agents", "/api/v1/tasks")
     lists = [Call(forwarded(request("GET", path), ground.client)) for path in paths]
@@ -152,7 +153,7 @@ def reads(ground: Ground) -> Calls:
 
 
 def registrations(ground: Ground) -> Calls:
-    """Artifacts of 100 MiB that are promised and never uploaded, from many /64s of one /48."""
+    """Registrations of 100 MiB artifacts that are never uploaded, from many /64s of one /48."""
     net = f"2001:db8:{ground.attacker:x}"
     digest = {"Content_Digest": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"}
     manifest: dict[str, Any] = {"publisher_id": "h", "media_type": "text/csv", "byte_size": 100 * MIB}
@@ -162,18 +163,18 @@ def registrations(ground: Ground) -> Calls:
 
 
 def shared_host(ground: Ground) -> Calls:
-    """Callbacks to the host of others: six URLs that answer 503, and as many events as can be to one that works."""
+    """Callbacks to the shared host: six URLs that answer 503, and as many events as possible to one that works."""
     failing = [ground.receiver.shared(f"{FAILING}/{number}") for number in range(6)]
     return contracts(ground, [*failing, *[ground.receiver.shared("/many")] * (CONTRACTS - len(failing))])
 
 
 def silent_names(ground: Ground) -> Calls:
-    """Callbacks to names whose name servers never answer, each in a domain of its own."""
+    """Callbacks to host names whose name servers never answer, each in its own domain."""
     return contracts(ground, [f"http://www.silent-{number}.example/" for number in range(CONTRACTS)])
 
 
 def contracts(ground: Ground, urls: list[str]) -> Calls:
-    """Contracts that are offered, claimed, begun and completed at once: three events for each URL."""
+    """Contracts that are offered, claimed, begun and completed without delay: three events for each URL."""
     turn = itertools.cycle(urls)
     steps: deque[Call] = deque()
 
@@ -208,7 +209,7 @@ def contracts(ground: Ground, urls: list[str]) -> Calls:
 
 @contextlib.asynccontextmanager
 async def under_attack(lab: Lab, node: Server, calls: Calls, connections: int) -> AsyncGenerator[Counter[int]]:
-    """The attack on so many connections until the end of the block; yields what it is answered with."""
+    """Run an attack on `connections` connections until the end of the block; yields the statuses of its answers."""
     loop = asyncio.get_running_loop()
     statuses: Counter[int] = Counter()
     numbers = itertools.count()
@@ -241,10 +242,10 @@ async def under_attack(lab: Lab, node: Server, calls: Calls, connections: int) -
 
 
 async def hostile_threads(lab: Lab, node: Server) -> None:
-    """Threads of long replies that share a word, written by many addresses within their limits.
+    """Post threads with long replies that share a word, from many addresses within their limits.
 
-    In each reply that a node takes for English only where it looks, most words occur nowhere else; where it is not
-    taken in, it gets long English ones. What a node refuses of all this is not there.
+    If the node accepts a reply that is English only in evenly spaced windows, all replies are of that kind, and most of
+    their words occur nowhere else. Otherwise they are English throughout. What the node refuses is left out.
     """
     made: list[str] = []
 
@@ -278,12 +279,12 @@ async def hostile_threads(lab: Lab, node: Server) -> None:
 
 
 def whole(number: int) -> str:
-    """A text of the longest kind that is English."""
+    """Return an English text of the greatest permitted length."""
     return prose(number, LONGEST_REPLY)
 
 
 def riddled(number: int) -> str:
-    """A text of the longest kind whose words are random letters, but for English at evenly spaced places."""
+    """Return a text of the greatest permitted length: random letters, with English only in evenly spaced windows."""
     letters = random.Random(number)
     words = ["".join(letters.choices("abcdefghijklmnopqrstuvwxyz", k=4)) for _ in range(LONGEST_REPLY // 5)]
     text = " ".join(words).ljust(LONGEST_REPLY, ".")

@@ -1,4 +1,4 @@
-"""Callbacks of others: contracts that are claimed one a second, and how long until their publisher is told."""
+"""Callbacks of others: a contract is claimed every second, and the time until its publisher is called is measured."""
 
 import asyncio
 import contextlib
@@ -12,17 +12,17 @@ from bench.schedule import SECOND, now
 from bench.server import Server, ask
 
 EVERY = 1.0  # seconds between two events
-FINISH_SECONDS = 8.0  # for those that are still on their way at the end: more than the promised five
+FINISH_SECONDS = 8.0  # wait for callbacks that are outstanding at the end: longer than the promised five
 OFFER_TIMEOUT = 10.0
-FAILING = "/503"  # paths that begin so are answered with 503
+FAILING = "/503"  # paths with this prefix are answered with 503
 ANSWER = b"HTTP/1.1 %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class Receiver:
-    """A web server on a loopback address of its own, which notes when which path was called first."""
+    """A web server on its own loopback address. It records when each path was first called."""
 
     def __init__(self, address: str, domain: str, *, named: bool) -> None:
-        """`domain`: of the host that many use. `named`: whether names have an address; else URLs carry the number."""
+        """`domain`: that of the shared host. `named`: whether host names resolve; if not, URLs contain the address."""
         self.address = address
         self.port = 0
         self.arrived: dict[str, int] = {}
@@ -30,11 +30,11 @@ class Receiver:
         self._named = named
 
     def shared(self, path: str) -> str:
-        """A callback_url on the host that many use."""
+        """Return a callback_url on the shared host."""
         return self.url(self._domain, path)
 
     def url(self, domain: str, path: str) -> str:
-        """A callback_url on one of its hosts."""
+        """Return a callback_url on the host of a domain."""
         host = f"hooks.{domain}.example" if self._named else self.address
         return f"http://{host}:{self.port}{path}"
 
@@ -51,7 +51,7 @@ class Receiver:
 
 @contextlib.asynccontextmanager
 async def receiving(address: str, domain: str, *, named: bool) -> AsyncGenerator[Receiver]:
-    """A receiver, listening until the end of the block."""
+    """Run a receiver until the end of the block."""
     receiver = Receiver(address, domain, named=named)
     server = await asyncio.start_server(receiver.serve, address, 0)
     receiver.port = server.sockets[0].getsockname()[1]
@@ -62,24 +62,24 @@ async def receiving(address: str, domain: str, *, named: bool) -> AsyncGenerator
 
 
 class Probe:
-    """Offers and claims contracts, in turn with a host of their own and with one on a host that many use."""
+    """Offers and claims contracts. Their callbacks go alternately to a host of their own and to the shared host."""
 
     def __init__(self, node: Server, receiver: Receiver, client: Callable[[int], str], label: str) -> None:
         self._node = node
         self._receiver = receiver
         self._client = client
         self._label = label
-        self._claimed: dict[str, int] = {}  # by the path that is to be called
+        self._claimed: dict[str, int] = {}  # time of the claim, in ns, by the path of the callback
 
     async def run(self) -> None:
-        """One event a second until cancelled."""
+        """Make one event a second until cancelled."""
         async with asyncio.TaskGroup() as events:
             for number in itertools.count():
                 events.create_task(self._event(number))
                 await asyncio.sleep(EVERY)
 
     async def _event(self, number: int) -> None:
-        """One contract; if the node does not take it, that is for the load beside this to tell."""
+        """Offer and claim one contract. Failures are ignored: the load that runs beside the probe shows them."""
         path = f"/{self._label}/{number}"
         own = self._receiver.url(f"{self._label}-{number}", path)
         url = self._receiver.shared(path) if number % 2 else own
@@ -99,10 +99,10 @@ class Probe:
         )
 
     async def finish(self) -> None:
-        """Wait for what is on its way, for FINISH_SECONDS at most."""
+        """Wait for outstanding callbacks, for at most FINISH_SECONDS."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_SECONDS):
-                while self.missing:  # noqa: ASYNC110 - arrivals are noted by path, there is no event for the last
+                while self.missing:  # noqa: ASYNC110 - arrivals are recorded by path; nothing signals the last one
                     await asyncio.sleep(0.05)
 
     @property
@@ -111,19 +111,19 @@ class Probe:
 
     @property
     def missing(self) -> int:
-        """Events that nobody has been told of."""
+        """Number of events whose callback has not arrived."""
         return sum(path not in self._receiver.arrived for path in self._claimed)
 
     @property
     def latest(self) -> float:
-        """The longest time from an event to its call, in seconds; of one that is not called yet, until now."""
+        """Longest time from an event to its callback, in seconds. A callback that has not arrived counts until now."""
         arrived, by_now = self._receiver.arrived, now()
         return max((max(0, arrived.get(path, by_now) - at) / SECOND for path, at in self._claimed.items()), default=0.0)
 
 
 @contextlib.asynccontextmanager
 async def probing(probe: Probe) -> AsyncGenerator[Probe]:
-    """Events until the end of the block."""
+    """Run the probe until the end of the block."""
     running = asyncio.get_running_loop().create_task(probe.run())
     try:
         yield probe

@@ -1,4 +1,4 @@
-"""What others ask for while one address is hostile: requests of every kind, from a thousand addresses in turn."""
+"""The load of others while one address is hostile: requests of every kind, from a thousand addresses in turn."""
 
 import itertools
 from base64 import b64encode
@@ -11,8 +11,8 @@ from bench.load import Calls
 from bench.payload import MCP_HEADERS, Template, encoded, message_body, sentence, tool_call
 from bench.server import Server
 
-CLIENTS = 1000  # at 200 requests a second each asks every five seconds, far within any limit
-THREADS, SESSIONS, TASKS = 300, 100, 300  # there before the first request
+CLIENTS = 1000  # at 200 requests a second, each address sends one every five seconds, far within any limit
+THREADS, SESSIONS, TASKS = 300, 100, 300  # created before the first request
 HEALTH = request("GET", "/health")
 ARTIFACT = b"A small report of a thousand bytes or so."
 
@@ -36,13 +36,13 @@ _register = request(
 
 
 def client(number: int) -> str:
-    """One of the thousand addresses (RFC 2544: a network for benchmarks)."""
+    """Return one of the thousand addresses, in the network that RFC 2544 reserves for benchmarks."""
     high, low = divmod(number % CLIENTS, 250)
     return f"198.18.{high}.{low + 1}"
 
 
 def from_clients(calls: Calls) -> Calls:
-    """The same requests, each from the next of the thousand."""
+    """Send each of the requests from the next of the thousand addresses."""
 
     def call(index: int) -> Call:
         made = calls(index)
@@ -72,7 +72,7 @@ SHARES = {
     "artifact": 1,
     "health": 2,
 }
-"""Parts of all requests: none below one percent, so that the p99 of all tells of a kind that is held up."""
+"""Share of each kind, in parts of the total. None is below 1 %, so that a delayed kind shows in the total p99."""
 
 IN_TURN = tuple(kind for turn in range(max(SHARES.values())) for kind, share in SHARES.items() if turn < share)
 
@@ -110,7 +110,7 @@ class Day:
     def call(self, _index: int) -> Call:
         number = next(self._numbers)
         kind = IN_TURN[number % len(IN_TURN)]
-        if kind == "complete" and not self._claimed:  # claims are answered late: there is nothing to complete yet
+        if kind == "complete" and not self._claimed:  # answers to claims are late: there is nothing to complete yet
             kind = "claim"
         if kind == "claim" and not self._offered:
             kind = "offer"
@@ -141,7 +141,7 @@ class Day:
 
 
 async def prepared(lab: Lab, node: Server) -> Day:
-    """A day on a node that has something to read, to send to and to claim. Raises Unfit."""
+    """Create threads, sessions and contracts on the node and return a Day that uses them. Raises Unfit if one fails."""
     there: list[str] = []
     opened: list[str] = []
     offered: list[str] = []

@@ -1,7 +1,8 @@
-"""A name server for one node: names that begin with `hooks.` have an address, no other name ever gets an answer.
+"""A name server for one node. Names that begin with `hooks.` have an address; queries for other names get no answer.
 
-Resolvers read /etc/resolv.conf, which can name no port: so this listens on port 53 of a loopback address, and the
-node runs in a mount namespace of its own in which that file names it. Both take privileges that a bench may not have.
+Resolvers read /etc/resolv.conf, which cannot name a port. So the name server listens on port 53 of a loopback
+address, and the node runs in its own mount namespace, in which that file names the address. Both need privileges
+that a benchmark may not have.
 """
 
 import asyncio
@@ -17,16 +18,16 @@ from typing import cast
 from bench.server import Unfit
 
 PORT = 53
-ADDRESSES = [f"127.53.0.{last}" for last in range(1, 20)]  # the first that nobody uses: other benches may run
+ADDRESSES = [f"127.53.0.{last}" for last in range(1, 20)]  # the first free one is used, as other benchmarks may run
 RESOLV_CONF = Path("/etc/resolv.conf")
-KNOWN = b"hooks"  # first label of names that have an address
+KNOWN = b"hooks"  # first label of the names that have an address
 TTL = 60  # seconds
 A_RECORD = 1
 HEADER = 12  # bytes
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Answers with `target` for names that are known, and counts the questions that it leaves without an answer."""
+    """Answers queries for known names with the address `target`, and counts the queries that it leaves unanswered."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -46,7 +47,7 @@ class NameServer(asyncio.DatagramProtocol):
 
 
 def reply(query: bytes, target: str) -> bytes | None:
-    """The answer to a query (RFC 1035 §4.1); None for a name that is not known."""
+    """Return the answer to a query (RFC 1035 §4.1), or None for an unknown name."""
     end = query.find(b"\0", HEADER) + 5
     if query[HEADER + 1 : HEADER + 1 + query[HEADER]].lower() != KNOWN:
         return None
@@ -57,7 +58,10 @@ def reply(query: bytes, target: str) -> bytes | None:
 
 @contextlib.asynccontextmanager
 async def name_server() -> AsyncGenerator[NameServer]:
-    """One on a loopback address. Raises Unfit if this machine does not let us, or a node could not be led to it."""
+    """Run a name server on a loopback address until the end of the block.
+
+    Raises Unfit if this machine does not permit that, or does not permit giving a node another resolver.
+    """
     _check()
     loop = asyncio.get_running_loop()
     refused: OSError | None = None
@@ -77,7 +81,7 @@ async def name_server() -> AsyncGenerator[NameServer]:
 
 
 def _check() -> None:
-    """Raises Unfit where a process cannot be given another /etc/resolv.conf."""
+    """Raise Unfit if a process cannot be given another /etc/resolv.conf."""
     if not RESOLV_CONF.exists() or shutil.which("unshare") is None:
         raise Unfit("names without an answer take /etc/resolv.conf and unshare(1)")
     tried = subprocess.run([*_unshare(), "true"], capture_output=True, check=False)
@@ -86,7 +90,7 @@ def _check() -> None:
 
 
 def led_to(server: NameServer, home: Path) -> Sequence[str]:
-    """The words before a command that let it ask this name server and no other."""
+    """Return the words to put before a command so that it uses only this name server."""
     conf = home / "resolv.conf"
     conf.write_text(f"nameserver {server.address}\n")
     return (*_unshare(), "sh", "-c", f'mount --bind "$0" {RESOLV_CONF} && exec "$@"', str(conf))

@@ -1,7 +1,7 @@
-"""The same Granian serving a fixed answer: what a request costs before any of it is ours.
+"""The node's Granian serving a fixed answer: what a request costs before the node's own code does anything.
 
-Over bare ASGI, which the node speaks too, and over RSGI, Granian's own interface: the difference is the price of
-ASGI, which no application behind it can win back.
+It is measured over bare ASGI, which the node uses too, and over RSGI, Granian's own interface. The difference is the
+overhead of ASGI, which no application on it can avoid.
 """
 
 from bench.client import Call

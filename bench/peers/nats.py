@@ -1,7 +1,7 @@
-"""NATS JetStream: a synchronous publish, acknowledged once stored. What a message broker does for the same promise.
+"""NATS JetStream: a synchronous publish, acknowledged once it is stored, as a message broker does the same job.
 
-The suite speaks NATS' own protocol from its own generator, so that the server is measured and not a
-client library: PUB with a reply subject, wait for the JSON acknowledgement on it.
+The suite's own generator speaks the NATS protocol, so that the server is measured and not a client library:
+it sends PUB with a reply subject and waits for the JSON acknowledgement on that subject.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ STREAM = {"name": "bench", "subjects": ["bench"], "storage": "file", "retention"
 
 
 class NatsConnection(Connection):
-    """A connection with an inbox of its own, on which the acknowledgements arrive."""
+    """A connection that subscribes to its own NATS inbox, on which the acknowledgements arrive."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class NatsConnection(Connection):
         return b"PUB bench _INBOX.%d %d\r\n%b\r\n" % (self.number, len(call.wire), call.wire)
 
     def answer(self, data: bytes) -> Answer | None:
-        """The first MSG in `data`; whatever precedes it (INFO, PING) is no answer."""
+        """Return the first MSG in `data` as an answer. What precedes it (INFO, PING) is ignored."""
         start = data.find(b"MSG ")
         line = data.find(b"\r\n", start)
         if start < 0 or line < 0:
@@ -64,7 +64,7 @@ async def _start(home: Path) -> AsyncGenerator[Server]:
 
 
 async def _create_stream(port: int) -> None:
-    """Create the stream as soon as the server listens. Raises Unfit."""
+    """Create the stream as soon as the server listens. Raises Unfit if the server refuses it or does not answer."""
     order = json.dumps(STREAM).encode()
     for _ in range(250):
         with contextlib.suppress(OSError, TimeoutError):

@@ -1,4 +1,4 @@
-"""The relay as most people would write it today: FastAPI, a pydantic model, redis-py, uvicorn."""
+"""The relay as most people would write it today, with FastAPI, a pydantic model, redis-py and uvicorn."""
 
 import contextlib
 from collections.abc import AsyncGenerator

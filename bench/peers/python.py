@@ -1,4 +1,4 @@
-"""How a peer written in Python is started: uvicorn or Granian, one worker process."""
+"""Starts peers that are written in Python, under uvicorn or Granian with one worker process."""
 
 import contextlib
 import sys
@@ -21,7 +21,10 @@ GRANIAN = {"server": "granian", "workers": "1", "loop": "uvloop", "http": "1", "
 async def uvicorn(
     name: str, app: str, home: Path, environment: Mapping[str, str] | None = None, ready: bytes = READY
 ) -> AsyncGenerator[Server]:
-    """An app in apps/ under uvicorn, in the peers' environment. Raises Unfit."""
+    """Run an app of apps/ under uvicorn in the peers' environment.
+
+    Raises Unfit if that environment is missing or the app does not answer.
+    """
     if not PEERS_PYTHON.exists():
         raise Unfit("its packages are not installed: `make bench` installs them")
     port = free_port()
@@ -37,7 +40,10 @@ async def uvicorn(
 
 @contextlib.asynccontextmanager
 async def granian(name: str, app: str, home: Path, interface: str = "asgi") -> AsyncGenerator[Server]:
-    """An app in apps/, `module:name`, under the node's own Granian with the node's settings. Raises Unfit."""
+    """Run an app of apps/ (`module:name`) under the node's Granian with the node's settings.
+
+    Raises Unfit if it does not answer.
+    """
     port = free_port()
     options = (
         f"--interface {interface} --http 1 --no-ws --workers 1 --loop uvloop --backlog 4096 --backpressure 4096"

@@ -1,4 +1,4 @@
-"""Webdis (C): HTTP in front of Redis, one XADD a request. What one store write over HTTP can cost at best."""
+"""Webdis, an HTTP front end for Redis in C, with one XADD per request: the least that a write over HTTP can cost."""
 
 import contextlib
 import json

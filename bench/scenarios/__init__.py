@@ -1,4 +1,4 @@
-"""One scenario a file; `ALL` is the order of `python -m bench all`."""
+"""One scenario per file. `ALL` has the order of `python -m bench all`."""
 
 from bench.scenario import Scenario
 from bench.scenarios import (

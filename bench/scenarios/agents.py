@@ -1,4 +1,4 @@
-"""The directory: agents listed, read and listed by pages, and a search among them by meaning."""
+"""The directory: list agents, read entries and pages of the list, and search agents by meaning."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from bench.server import Server, Unfit, ask
 from bench.topics import question, thread
 
 AGENTS, AGENTS_FULL = 1000, 10_000
-EACH = 20  # agents of one inbox, the most there may be
+EACH = 20  # agents per inbox, the most that one may have
 
 RENEW = "list an agent, or renew its entry, ceiling"
 READ = "read an entry, ceiling"
@@ -27,26 +27,26 @@ _search = Template("POST", "/api/v1/agents/search")
 
 
 class Owner(msgspec.Struct):
-    """An inbox, as far as the load needs it."""
+    """The fields of an inbox that the load needs."""
 
     inbox_token: str
 
 
 class AgentHit(msgspec.Struct):
-    """What a search has found, likewise."""
+    """The fields of a search hit that the load needs."""
 
     agent_id: str
     mode: str
 
 
 class AgentHits(msgspec.Struct):
-    """All of it."""
+    """The answer to a search."""
 
     hits: list[AgentHit]
 
 
 class Directory:
-    """The agents listed, by number."""
+    """Requests on agents, and the ids of those that are listed, by number."""
 
     def __init__(self, owners: list[Owner]) -> None:
         self.ids: dict[int, str] = {}
@@ -66,7 +66,7 @@ class Directory:
         return Call(request("GET", f"/api/v1/agents/{self.ids[number % len(self.ids)]}"), "read")
 
     async def indexed(self, node: Server, count: int) -> None:
-        """Wait until all have their vectors, in the only index there is. Raises Unfit if that takes too long."""
+        """Wait until all agents have vectors and there is only one index. Raises Unfit if that takes too long."""
         deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
         for number in range(count - TOP, count):
             while not await self._found(node, number) or is_being_indexed(node, "agents"):
@@ -110,7 +110,7 @@ def _query(words: str) -> bytes:
 
 
 def _card(number: int) -> dict[str, object]:
-    """An agent with two skills of different kinds."""
+    """Return the card of an agent with two different skills."""
     texts = [thread(number), thread(number + AGENTS_FULL)]
     skills = [{"name": title[:200], "description": body[:2000], "tags": ["bench"]} for title, body in texts]
     return {"name": f"Desk {number}", "description": "Helps people who have such a thing.", "skills": skills}

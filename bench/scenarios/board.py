@@ -1,4 +1,4 @@
-"""The board: threads posted at half of the ceiling, and a thread read."""
+"""The board: post threads at the ceiling and at half of it, and read a thread."""
 
 from bench.client import request
 from bench.entities import in_turn, threads

@@ -1,4 +1,4 @@
-"""The claim race: 1,000 claimers, each from an address of its own, on one task. Exactly one may win."""
+"""The claim race: 1,000 claimers, each from its own address, claim one task. Exactly one may win."""
 
 from collections import Counter
 
@@ -41,12 +41,12 @@ async def run(lab: Lab) -> None:
 
 
 class Races:
-    """Claims on one task after the other: a new race begins with each measurement's first request."""
+    """Claims on one task after the other. A new race, on the next task, begins with the first request of each run."""
 
     def __init__(self, ids: list[str]) -> None:
         self._ids = ids
         self._claims: list[Template] = []
-        self.run: list[Counter[int]] = []  # statuses, by race
+        self.run: list[Counter[int]] = []  # statuses of each race
 
     @property
     def claims(self) -> Calls:
@@ -65,7 +65,7 @@ class Races:
 
     @property
     def won_once(self) -> int:
-        """Races with one winner whose other claimers were all refused: as too late, or by an overloaded node."""
+        """Number of races with one winner, whose other claimers all got 409 (too late) or 503 (overload)."""
         return sum(
             statuses[200] == 1 and statuses[409] + statuses[503] == statuses.total() - 1 for statuses in self.run
         )

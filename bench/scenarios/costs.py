@@ -1,4 +1,4 @@
-"""What operations cost beside an acknowledgement (DESIGN 12): their ceilings on one node, the runs in turn."""
+"""The cost of operations relative to an acknowledgement (DESIGN 12): ceilings on one node, in alternating runs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from bench.server import Unfit
 THREADS = 2000
 SESSIONS = 256
 CLAIMS_A_SECOND = 16_000
-"""More than one web process can answer. Each claim takes a contract of its own."""
+"""More claims than one web process can answer. Each claim needs its own contract."""
 
 ACK = "relay messages, ceiling"
 POST = "post a thread, ceiling"
@@ -41,7 +41,7 @@ async def run(lab: Lab) -> None:
 
 
 def claims(contracts: Sequence[str]) -> Calls:
-    """A claim on each contract. Raises Unfit when there are no more."""
+    """Claim one contract after the other. Raises Unfit when none is left."""
     left = iter(contracts)
 
     def call(index: int) -> Call:

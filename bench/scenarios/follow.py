@@ -1,4 +1,4 @@
-"""2,000 followers of the contracts on one web process: what they cost, what they do to others, how fast they hear."""
+"""2,000 followers of the contracts on one web process: their cost, their effect on others, and the delay of events."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,11 @@ from bench.schedule import Schedule, now
 from bench.server import Server, Unfit
 
 FOLLOWERS = 2000
-TIMED = 100  # followers whose events are timed; the generator shares the machine with what it measures
+TIMED = 100  # followers whose events are timed; timing all would take CPU from the node on the same machine
 CONNECT_AT_ONCE = 50
 RATE = 1000.0
 RATES = (1.0, 100.0)  # events a second
-LAST_SECONDS = 10.0  # for the last events to reach the last follower
+LAST_SECONDS = 10.0  # wait for the last events to reach the last follower
 PUBLISHER = b'"publisher_id":"'
 WAKE_UP = "wake-up p{}, from the offer to the follower, at {:g} events a second"
 
@@ -31,12 +31,12 @@ ASK = b"GET /api/v1/events?topic=tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: te
 
 
 def during(rate: float) -> str:
-    """The row of the relay messages beside the followers."""
+    """Return the name of the row of relay messages beside the followers."""
     return f"relay messages beside 2,000 followers of {rate:g} events a second"
 
 
 class Follower(asyncio.Protocol):
-    """One open stream. Counts its events, and times them if it is one of the timed."""
+    """One open stream. Counts its events, and times them if `sent` is given."""
 
     def __init__(self, sent: dict[bytes, int] | None) -> None:
         self._sent = sent
@@ -59,14 +59,14 @@ class Follower(asyncio.Protocol):
                 self._latencies.append(at - self._sent[publisher])
 
     def take(self) -> list[int]:
-        """Nanoseconds from the offer to here, of the events since this was last asked."""
+        """Return the time from offer to arrival, in nanoseconds, of each event since the last call."""
         taken, self._latencies = self._latencies, []
         return taken
 
 
 @contextlib.asynccontextmanager
 async def following(server: Server, sent: dict[bytes, int]) -> AsyncGenerator[list[Follower]]:
-    """FOLLOWERS open streams, each from an address of its own as far as there are."""
+    """Open FOLLOWERS streams until the end of the block. Raises Unfit if one is refused."""
     loop = asyncio.get_running_loop()
     followers: list[Follower] = []
     transports: list[asyncio.BaseTransport] = []
@@ -94,7 +94,7 @@ async def following(server: Server, sent: dict[bytes, int]) -> AsyncGenerator[li
 
 
 def offers(lab: Lab, sent: dict[bytes, int]) -> Calls:
-    """Contracts; their time goes into `sent` by the publisher, who is a different one each time."""
+    """Contracts, each of a different publisher. `sent` gets the time of each one, by its publisher."""
 
     def call(_index: int) -> Call:
         number = next(lab.numbers)
@@ -106,7 +106,7 @@ def offers(lab: Lab, sent: dict[bytes, int]) -> Calls:
 
 
 async def run(lab: Lab) -> None:
-    """Relay messages alone, and beside the followers at each rate of events."""
+    """Measure relay messages alone, and beside the followers at each rate of events."""
     rate = lab.options.rate or RATE
     async with lab.node() as node:
         await lab.at_rate(node, relay_messages(lab, public=False), BEFORE, rate)

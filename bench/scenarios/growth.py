@@ -1,7 +1,7 @@
-"""Growth: what the same requests cost with 10⁴, 10⁵ and 10⁶ stored entities, and what an entity weighs.
+"""Growth: the cost of the same requests with 10⁴, 10⁵ and 10⁶ stored entities, and the memory of an entity.
 
-One web process without a worker: embedding a million threads takes an hour and is not what grows.
-The events nobody consumes meanwhile are part of the memory shown.
+Runs one web process without a worker: embedding a million threads takes an hour, and its cost does not grow.
+The memory shown includes the events, which nobody consumes.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _grow(lab: Lab, node: Server, size: int, count: int) -> None:
-    """Add `count` entities, a quarter of each kind."""
+    """Add `count` entities, a quarter of each kind, and record the memory of one."""
     fillings = (relay_messages(lab), threads(lab), task_calls(lab), session_calls())
     for kind, calls in zip(KINDS, fillings, strict=True):
         before = redis_memory(node)

@@ -1,4 +1,4 @@
-"""2,000 held `wait` requests: what they cost, what they do to others, and how fast news reaches them."""
+"""2,000 held `wait=` requests: their cost, their effect on others, and how fast news reaches them."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ HELD = 2000
 WAIT = 30  # seconds, the most a client may ask for
 RATE = 1000.0
 WAKE_RATE = 500.0
-SECONDS = 12.0  # all of it must end before the first held request is answered empty
+SECONDS = 12.0  # short enough that everything ends before the first held request times out
 
 BEFORE = "relay messages, nothing held"
 DURING = "relay messages beside 2,000 held requests"

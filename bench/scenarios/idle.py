@@ -1,8 +1,8 @@
-"""Idle crowds: 2,000 sockets that hold on without asking for anything, while others are served.
+"""Idle crowds: 2,000 sockets that stay open without sending a complete request, while others are served.
 
-Four crowds, one after the other: silent from the start, headers by the byte, a body by the byte, and
-keep-alive connections that have had one answer. Each must be closed within ten seconds, and nobody
-else may notice it.
+Four crowds, one after the other: sockets that never send anything, that send headers byte by byte, that send a body
+byte by byte, and keep-alive connections that have had one answer. Each must be closed within ten seconds, without
+any effect on others.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SOCKETS = 2000
 RATE = 1000.0
 SECONDS = 12.0
 CLOSED_WITHIN = 10.0
-STEPS = 100  # each second's bytes are sent in this many parts, so that the generator is not late by them
+STEPS = 100  # the bytes of each second are sent in this many parts, so that they do not delay the generator
 
 ALONE = "relay messages, no crowd"
 BESIDE = "relay messages beside 2,000 sockets: {crowd}"
@@ -32,7 +32,7 @@ LAST = "{crowd}: last one closed after"
 
 
 class Crowd(msgspec.Struct, frozen=True):
-    """What each socket sends when it opens, and every second after."""
+    """A kind of idle socket: what it sends when it opens, and every second after that."""
 
     name: str
     first: bytes
@@ -48,7 +48,7 @@ CROWDS = (
 
 
 class Idler(asyncio.Protocol):
-    """One socket of a crowd; notes when the server closed it."""
+    """One socket of a crowd. Records when the server closed it."""
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd
@@ -74,13 +74,13 @@ class Idler(asyncio.Protocol):
 
     @property
     def seconds(self) -> float | None:
-        """How long the server let it stay; None if it still does."""
+        """Seconds until the server closed the socket; None if it is still open."""
         return None if self.closed is None else (self.closed - self.opened) / SECOND
 
 
 @contextlib.asynccontextmanager
 async def gathered(server: Server, crowd: Crowd, count: int) -> AsyncGenerator[list[Idler]]:
-    """`count` sockets of a crowd, open until the end of the block."""
+    """Open `count` sockets of a crowd until the end of the block."""
     loop = asyncio.get_running_loop()
     idlers: list[Idler] = []
     for start in range(0, count, CONNECT_AT_ONCE):

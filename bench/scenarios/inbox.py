@@ -1,4 +1,4 @@
-"""Inboxes: sent to, read and settled; what an idle one costs; calls that 2,000 waiting owners answer."""
+"""Inboxes: send to them, read and settle; the cost of an idle one; and calls that 2,000 waiting owners answer."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,11 +15,11 @@ from bench.payload import Template, sentence_bytes
 from bench.scenario import Scenario
 from bench.server import Server
 
-INBOXES = 10_000  # of 32 messages of one client at a time
+INBOXES = 10_000  # many, as each holds at most 32 messages from one client at a time
 OWNERS = 2000
 WAIT = 30  # seconds, the most an owner may ask for
-CALL_RATE = 50.0  # what a turn takes, not what a full machine makes of it
-CALL_SECONDS = 12.0  # all must end before the first waiting read is answered empty
+CALL_RATE = 50.0  # low, to measure a turn and not the load of the machine
+CALL_SECONDS = 12.0  # short enough that all calls end before the first waiting read times out
 
 SEND = "send, ceiling"
 READ = "read, ceiling"
@@ -28,7 +28,7 @@ CALLS = "send with wait through two web processes, answered by one of 2,000 wait
 
 
 class Opened(msgspec.Struct):
-    """An inbox, as far as the load needs it."""
+    """The fields of an inbox that the load needs."""
 
     address: str
     inbox_token: str
@@ -67,7 +67,7 @@ class Inboxes:
         return Call(wire, "answer")
 
     def turn(self, number: int) -> Call:
-        """One of the three, each of them on the same inbox a little later."""
+        """Return a send, a read or a settle in turn. An inbox is read 64 turns after a send, and settled 64 later."""
         step = (self.send, self.read, self.settle_all)[number % 3]
         return step(number // 3 - 64 * (number % 3))
 
@@ -78,7 +78,7 @@ class Inboxes:
 
 
 class Owner:
-    """Waits for messages on one connection, and answers each."""
+    """Waits for messages on one connection and answers each of them."""
 
     def __init__(self, inboxes: Inboxes, number: int) -> None:
         self._inboxes = inboxes
@@ -103,7 +103,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _ceilings(lab: Lab) -> None:
-    """What an inbox costs, and how much of each one web process does."""
+    """Measure the memory of an idle inbox, and the ceiling of each operation on one web process."""
     async with lab.node() as node:
         before, used = usage(node), redis_memory(node)
         opened = await _opened(lab, node, INBOXES)
@@ -120,7 +120,7 @@ async def _ceilings(lab: Lab) -> None:
 
 
 async def _calls(lab: Lab) -> None:
-    """Whole turns: sender and owner are served by either of two web processes."""
+    """Measure whole turns, from a message to its owner's answer. Each side is served by either of two web processes."""
     async with lab.node(RELAY_WORKERS="2") as node:
         inboxes = Inboxes(await _opened(lab, node, OWNERS))
         async with owners(lab, node, inboxes):
@@ -130,7 +130,7 @@ async def _calls(lab: Lab) -> None:
 
 @asynccontextmanager
 async def owners(lab: Lab, node: Server, inboxes: Inboxes) -> AsyncGenerator[None]:
-    """The first inboxes have owners who wait, for as long as the context lasts."""
+    """Let the owners of the first OWNERS inboxes wait for messages and answer them, until the end of the block."""
     async with lab.pool(node, OWNERS) as waiting:
         by_number = [Owner(inboxes, number) for number in range(OWNERS)]
         keep_asking(waiting, lambda number: by_number[number].next())

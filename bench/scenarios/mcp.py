@@ -1,4 +1,4 @@
-"""MCP tools/call: a tool without a store, compared with the official SDK's server, and one that writes."""
+"""MCP tools/call: a tool that needs no store, compared with the official SDK's server, and a tool that writes."""
 
 from bench.client import Call
 from bench.entities import must_say

@@ -1,4 +1,4 @@
-"""A mixed day: what agents do all day in fixed shares, 2 % of it hostile, on a whole node."""
+"""A mixed day: the requests of agents in fixed shares, 2 % of them hostile, on a whole node."""
 
 import itertools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ DAY = "mixed day, 2 % hostile"
 REFUSALS = (400, 404, 405, 409, 413, 415, 422)
 
 RELAY = "/api/v1/relay"
-# What a careless or ill-meant client sends; each must get a clean refusal.
+# Requests of careless or malicious clients. Each must get one of REFUSALS.
 HOSTILE: tuple[bytes, ...] = (
     request(
         "POST",
@@ -37,7 +37,7 @@ HOSTILE: tuple[bytes, ...] = (
     request("POST", "/api/v1/tasks/no-such-task/claim", b'{"assignee_id":"nobody"}'),
     request("POST", "/api/v1/board/no-such-thread/report", encoded({"reason": "It is spam."})),
     request("POST", "/api/v1/feedback", encoded({"feedback_text": "short"})),
-    head("POST", RELAY, 2 * 1024 * 1024),  # announces more than is allowed, sends nothing of it
+    head("POST", RELAY, 2 * 1024 * 1024),  # announces a body larger than is allowed, and sends none of it
 )
 
 
@@ -74,7 +74,7 @@ async def run(lab: Lab) -> None:
             (2, lambda _number: Call(next(hostile), "hostile", REFUSALS)),
         )
         hundred = [what for share, what in shares for _ in range(share)]
-        # 37 is coprime to 100: the kinds are spread evenly instead of coming in blocks.
+        # 37 is coprime to 100, so the kinds are spread evenly instead of coming in blocks.
         day = lab.numbered(lambda number: hundred[number * 37 % 100](number // 7))
         await lab.at_rate(node, day, DAY, lab.options.rate or RATE)
 

@@ -1,7 +1,8 @@
-"""Neighbours: one hostile address at its limits, and what others notice of it.
+"""Neighbours: the effect on others of one hostile address at its limits.
 
-Two hundred requests a second of every kind from a thousand addresses, and a contract claimed every second whose
-callback is waited for, without each attack and beside it; at last beside all of them from one address.
+The others send two hundred requests a second of every kind from a thousand addresses, and claim a contract every
+second and wait for its callback. This is measured without and beside each attack, and finally beside all attacks at
+once from one address.
 """
 
 import asyncio
@@ -44,14 +45,15 @@ from bench.schedule import SECOND, now
 from bench.server import Server, Unfit, ask
 
 RATE = 200.0
-CONNECTIONS = 300  # of others: enough for a kind of request that takes seconds
+CONNECTIONS = 300  # of others: enough even if one kind of request takes seconds
 QUIET_SECONDS, SECONDS = 4.0, 7.0
-EACH_OF_ALL = 3  # connections, where all attacks are one
+EACH_OF_ALL = 3  # connections of each attack when all run together
 
 READY_SECONDS = 60.0  # until the worker answers searches by meaning
-CALM_SECONDS, CALM_ANSWERS, CALM_MS = 15.0, 20, 20.0  # it is calm when so many answers in a row took no longer
+# The node is calm after CALM_ANSWERS answers in a row within CALM_MS; CALM_SECONDS is the longest wait for that.
+CALM_SECONDS, CALM_ANSWERS, CALM_MS = 15.0, 20, 20.0
 
-DRAIN_SECONDS = 5.0  # for what others wait for at the end, the attack going on
+DRAIN_SECONDS = 5.0  # wait for outstanding answers to others at the end, while the attack goes on
 
 TOGETHER = "all of these together"
 NAMES = (*(attack.name for attack in (*ATTACKS, CROWD, NOTHING, READS)), TOGETHER)
@@ -67,7 +69,7 @@ SETTINGS = AS_DELIVERED | {
     "RELAY_CALLBACK_ALLOW_PRIVATE": "1",
 }
 
-# Each list has a node of its own: what is left of its last attack would be in the way of others.
+# Each list gets a fresh node: the aftermath of its last attack would disturb further measurements.
 NODES: tuple[tuple[tuple[Attack, ...], ...], ...] = (
     ((REPLIES,), (MESSAGES,), (RELAYED,), (BODIES,), (SEARCHES,)),
     ((SHARED_HOST,), (SILENT_NAMES,), (CROWD,), (NOTHING,), (READS,)),
@@ -91,7 +93,7 @@ HEAD = (
 
 
 class Outcome(msgspec.Struct):
-    """Others without an attack and beside it, their latest callbacks, and what the attacker was answered."""
+    """The rows of others without an attack and beside it, their latest callbacks, and the answers to the attacker."""
 
     name: str
     quiet: Row
@@ -104,12 +106,12 @@ class Outcome(msgspec.Struct):
 
     @property
     def times(self) -> float:
-        """p99 beside the attack over p99 without."""
+        """p99 beside the attack, divided by the p99 without it."""
         return (self.beside.median("p99_ms") or 0.0) / max(0.001, self.quiet.median("p99_ms") or 0.0)
 
     @property
     def failed(self) -> int:
-        """Requests of others that got 5xx, or no answer."""
+        """Number of requests of others that got a 5xx or no answer."""
         return sum(times for status, times in self.beside.statuses.items() if not status.isdigit() or status >= "500")
 
     def line(self) -> list[str | float]:
@@ -146,7 +148,7 @@ async def run(lab: Lab) -> None:
 
 @contextlib.asynccontextmanager
 async def _resolver(lab: Lab) -> AsyncGenerator[NameServer | None]:
-    """A name server for the nodes; None where it cannot be had, which the report says."""
+    """Run a name server for the nodes. Yields None if this machine does not permit one, which the report says."""
     async with contextlib.AsyncExitStack() as stack:
         names: NameServer | None = None
         try:
@@ -158,7 +160,7 @@ async def _resolver(lab: Lab) -> AsyncGenerator[NameServer | None]:
 
 @contextlib.contextmanager
 def _noted(lab: Lab, what: str) -> Generator[None]:
-    """What cannot be measured is left out, and the others go on: a node may not survive what is done to it here."""
+    """Skip what cannot be measured, and go on: a node may not survive an attack."""
     try:
         yield
     except (Unfit, OSError) as wrong:
@@ -166,7 +168,7 @@ def _noted(lab: Lab, what: str) -> Generator[None]:
 
 
 async def _ready(lab: Lab, node: Server) -> None:
-    """Wait for the worker, which needs its model to answer by meaning."""
+    """Wait, for at most READY_SECONDS, until the worker has loaded its model and searches are answered by meaning."""
     deadline = now() + READY_SECONDS * SECOND
     for number in itertools.count():
         query = encoded({"query": f"who can help with question {number}"})
@@ -183,9 +185,9 @@ async def _ready(lab: Lab, node: Server) -> None:
 async def _measured(
     lab: Lab, node: Server, day: Day, attacks: Sequence[Attack], names: NameServer | None, number: int
 ) -> Outcome:
-    """Others by themselves, and then beside these attacks. Raises Unfit."""
+    """Measure the others without, and then beside these attacks. Raises Unfit."""
     name = attacks[0].name if len(attacks) == 1 else TOGETHER
-    address = f"127.77.{number}.1"  # its own network: what is counted by receiver is counted for this attack alone
+    address = f"127.77.{number}.1"  # a network of its own, so that counts per receiver are of this attack alone
     if names is not None:
         names.target = address
     async with receiving(address, f"shared-{number}", named=names is not None) as receiver:
@@ -220,7 +222,7 @@ async def _others(lab: Lab, node: Server, day: Day, what: str, seconds: float) -
 
 
 async def _calm(lab: Lab, node: Server) -> None:
-    """Wait until nothing of an attack is under way any more."""
+    """Wait until the node is calm after an attack, for at most CALM_SECONDS."""
     deadline, quick = now() + CALM_SECONDS * SECOND, 0
     while quick < CALM_ANSWERS:
         sent = now()
@@ -234,7 +236,7 @@ async def _calm(lab: Lab, node: Server) -> None:
 
 
 def _tell(lab: Lab, outcomes: Sequence[Outcome]) -> None:
-    """The tables, and the worst of all."""
+    """Add the tables and the worst figures to the results."""
     lab.point(TIMES, max(one.times for one in outcomes), "times", max(outcomes, key=lambda one: one.times).name)
     lab.point(FAILED, sum(one.failed for one in outcomes), "requests")
     late = max(outcomes, key=lambda one: one.latest)
@@ -247,7 +249,7 @@ def _tell(lab: Lab, outcomes: Sequence[Outcome]) -> None:
 
 
 def _by_kind(lab: Lab, outcomes: Sequence[Outcome]) -> Table:
-    """p50 and p99 of each kind of request, at rest and beside each attack; the rows of kinds are not shown."""
+    """Return a table of p50 and p99 by kind of request, without and beside each attack. Hide the rows it sums up."""
 
     def figures(kind: str, whats: Sequence[str]) -> str:
         rows = [row for row in lab.results.rows if row.what in {f"{what}: {kind}" for what in whats}]

@@ -1,4 +1,4 @@
-"""Twice the ceiling: what is accepted stays fast, the rest is refused cleanly, and it is over when it is over."""
+"""Twice the ceiling: accepted requests stay fast, the rest is refused cleanly, and the node recovers at once."""
 
 from array import array
 from asyncio import sleep
@@ -17,14 +17,14 @@ CONNECTIONS = 2000
 SECONDS = 10.0
 BURST = 1000
 BURSTS = 3
-CALM = 2.0  # seconds after which nothing is left of a flood
+CALM = 2.0  # seconds after which a flood has no effect any more
 
 FLOOD = "twice the ceiling, 2,000 connections"
 AFTER = "half of the ceiling, {second} s after the flood"
 
 
 class Witness(Connection):
-    """Looks at every refusal for the Retry-After it must have, and how long it took."""
+    """Records for every refusal how long it took, and whether it has the required Retry-After."""
 
     __slots__ = ()
     took = array("q")
@@ -66,7 +66,7 @@ async def run(lab: Lab) -> None:
 
 
 async def bursts(lab: Lab, node: Server, messages: Calls) -> None:
-    """A thousand clients in the same moment are no overload: all are answered."""
+    """Measure a thousand clients at the same moment, which is no overload: all must be accepted."""
     async with lab.pool(node, BURST) as pool:
         for _ in range(BURSTS):
             await sleep(CALM)

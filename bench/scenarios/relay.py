@@ -1,7 +1,7 @@
-"""POST /api/v1/relay: the acknowledgement, alone, while the worker embeds, and beside every peer.
+"""POST /api/v1/relay: the acknowledgement on its own, while the worker embeds, and beside every peer.
 
-The ceilings are taken on one web process with a Redis and nothing else, as the peers have it. The
-latencies are taken on a whole node, whose worker embeds the board threads that the messages become.
+The ceilings are measured on one web process with a Redis and nothing else, like those of the peers. The latencies
+are measured on a whole node, whose worker embeds the board threads that the messages become.
 """
 
 from bench.entities import relay_messages

@@ -1,5 +1,5 @@
-"""Board search: latency by meaning on a filled board, recall of HNSW, how soon a new thread is found and a new worker
-searches by meaning, and what the most expensive search costs beside a usual one."""
+"""Board search: latency by meaning on a filled board, the recall of HNSW, how soon a new thread is found, how soon a
+new worker searches by meaning, and the cost of the most expensive search compared with a usual one."""
 
 import asyncio
 import tempfile
@@ -26,14 +26,14 @@ THREADS, THREADS_FULL = 2000, 10_000
 RATE = 20.0
 QUERIES = 200
 TOP = 10
-FOUND_WITHIN_SECONDS = 10.0  # a new thread, else the search has failed
-INDEXED_WITHIN_SECONDS = 900.0  # all of them, on a slow machine
-SAMPLE = 64  # threads that stand for all
+FOUND_WITHIN_SECONDS = 10.0  # for a new thread; after that the search has failed
+INDEXED_WITHIN_SECONDS = 900.0  # for all threads, on a slow machine
+SAMPLE = 64  # threads that are searched for, as a sample of all
 MEANT = ("meaning", "both")
 COSTED = 20  # searches of each kind whose cost is measured
 USUAL_THREADS = 500  # beside the hostile ones
-SCATTERED = "zebra weather translation planner storage"  # words that long texts have, but never in one place
-FRESH_THREADS = {  # posted title, and the words it is looked for with
+SCATTERED = "zebra weather translation planner storage"  # words that long texts contain, but never close together
+FRESH_THREADS = {  # posted title, and the query that should find it
     "text": ("A zeppelin hovers above Reykjavik", "zeppelin Reykjavik"),
     "meaning": ("Mammoth bones were dug up by archaeologists", "prehistoric elephant skeleton excavation"),
 }
@@ -58,7 +58,7 @@ class Hit(msgspec.Struct):
 
 
 class Mode(msgspec.Struct):
-    """How a search was answered: by `both`, or by `text` alone."""
+    """How a search was answered: `both`, or `text` alone."""
 
     mode: str
 
@@ -72,7 +72,7 @@ def query(number: int) -> bytes:
 
 
 class Board:
-    """The threads posted, by number."""
+    """Requests that post threads, and the ids of those posted, by number."""
 
     def __init__(self) -> None:
         self.ids: dict[int, str] = {}
@@ -87,7 +87,7 @@ class Board:
         return Call(_post(encoded({"title": title, "body": body})), "", (201,), answered)
 
     async def indexed(self, node: Server) -> None:
-        """Wait until all threads have their vectors. Raises Unfit if the worker does not get there."""
+        """Wait until all threads have their vectors. Raises Unfit if that takes too long."""
         step = max(1, len(self.ids) // SAMPLE)
         missing: set[int] = set(range(0, len(self.ids), step))
         deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
@@ -107,18 +107,18 @@ class Board:
 
 
 async def searched(node: Server, words: str, limit: int) -> Hits:
-    """The answer to a search for these words."""
+    """Search for these words and return the answer."""
     _, body = await ask(node, _search(encoded({"query": words, "limit": limit, "threshold": 0.0})))
     return msgspec.json.decode(body, type=Hits)
 
 
 async def found(node: Server, words: str, limit: int) -> list[Hit]:
-    """What the node finds for these words."""
+    """Search for these words and return the hits."""
     return (await searched(node, words, limit)).hits
 
 
 async def at_usual_rate(lab: Lab, node: Server, query: Callable[[int], bytes], what: str) -> Calls:
-    """Measure searches, and tell how many were answered by meaning. Returns them."""
+    """Measure searches and record how many were answered by meaning. Return the searches."""
     modes: Counter[str] = Counter()
 
     def answered(status: int, body: bytes) -> None:
@@ -151,10 +151,10 @@ async def run(lab: Lab) -> None:
 
 
 async def _restart(lab: Lab, home: Path) -> None:
-    """How long after the start of its worker a node with an index and an exported model searches by meaning."""
+    """Measure how soon after its worker's start a node searches by meaning, given an index and an exported model."""
     async with lab.node("serve", no_prefix, home, RELAY_VECTOR_INDEX="flat") as node:
         answered = time.monotonic()
-        # Another question each time: the vector of one that was asked before is remembered in Redis.
+        # A different question each time: Redis caches the vectors of questions.
         while not any(hit.mode in MEANT for hit in await found(node, question(next(lab.numbers)), TOP)):
             if time.monotonic() - answered > FOUND_WITHIN_SECONDS:
                 raise Unfit(f"no search by meaning {FOUND_WITHIN_SECONDS:.0f} s after a start")
@@ -163,7 +163,7 @@ async def _restart(lab: Lab, home: Path) -> None:
 
 
 async def _recall(lab: Lab, home: Path, exact: list[list[Hit]], threads: int) -> None:
-    """Have the same vectors indexed by HNSW, and ask again."""
+    """Have the same vectors indexed by HNSW, ask again, and record the recall."""
     async with lab.node("serve", no_prefix, home, RELAY_VECTOR_INDEX="hnsw") as node:
         deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
         while vector_index(node, "board") != "hnsw" or waiting_for_vectors(node, "board"):
@@ -181,7 +181,7 @@ async def _filled(lab: Lab, node: Server, threads: int) -> None:
 
 
 async def _answers(node: Server) -> list[list[Hit]]:
-    """What is found by meaning: an answer by text says nothing of an index."""
+    """Return the hits of QUERIES questions. An answer by text alone is asked for again, as it did not use the index."""
     answers: list[list[Hit]] = []
     for number in range(QUERIES):
         deadline = time.monotonic() + FOUND_WITHIN_SECONDS
@@ -193,7 +193,7 @@ async def _answers(node: Server) -> list[list[Hit]]:
 
 
 def recall(exact: list[list[Hit]], found: list[list[Hit]]) -> float:
-    """The share of hits that score at least as well as the last of the exact ones: equals may change places."""
+    """Share of hits that score at least as well as the last exact one, since hits of equal score may change places."""
     least = [min((hit.score for hit in hits), default=0.0) - 1e-4 for hits in exact]
     wanted = sum(len(hits) for hits in exact)
     good = sum(sum(hit.score >= floor for hit in hits) for hits, floor in zip(found, least, strict=True))
@@ -201,7 +201,7 @@ def recall(exact: list[list[Hit]], found: list[list[Hit]]) -> float:
 
 
 async def _freshness(lab: Lab, node: Server) -> None:
-    """How long after its acknowledgement a thread is found by its own words, and by a question about it."""
+    """Measure how long after its acknowledgement a thread is found by its own words, and by a query by meaning."""
     for mode, (title, words) in FRESH_THREADS.items():
         _, answer = await ask(node, _post(encoded({"title": title, "body": title + "."})))
         thread_id = created(answer).id
@@ -217,8 +217,10 @@ async def _freshness(lab: Lab, node: Server) -> None:
 
 
 async def _costs(lab: Lab) -> None:
-    """What one search costs, a usual one and one that looks in vain through long texts; by text, so that the vectors of
-    all these texts need not be made first."""
+    """Measure the CPU time of a usual search, and of one that looks through long texts in vain.
+
+    The node has no model and searches by text, so that the texts need no vectors first.
+    """
     async with lab.node(RELAY_EMBEDDING_MODEL="none") as node:
         await lab.fill(node, Board().post, USUAL_THREADS, "threads")
         await hostile_threads(lab, node)

@@ -1,12 +1,12 @@
-"""Sessions: a line sent, and a poll after the first page, in 256 sessions at a time."""
+"""Sessions: send lines and poll for the newest one, in 256 sessions in turn."""
 
 from bench.client import Call
 from bench.entities import Sessions, relay_messages, sessions
 from bench.lab import Lab
 from bench.scenario import Scenario
 
-SESSIONS = 256  # of 5,000 lines at most each: room for 1.28 million sends
-BACKLOG_PER_SECOND = 400  # more than the worker embeds in a second, at about 3 ms each
+SESSIONS = 256  # each holds up to 5,000 lines: room for 1.28 million sends
+BACKLOG_PER_SECOND = 400  # more threads than the worker embeds per second, at about 3 ms each
 
 SEND_CEILING = "send, ceiling"
 POLL_CEILING = "poll, ceiling"

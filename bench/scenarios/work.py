@@ -1,4 +1,4 @@
-"""Workers that wait for work: 1,000 on claim-next, each from an address of its own, and 200 contracts.
+"""Workers that wait for work: 1,000 workers, each on its own address, wait on claim-next for 200 contracts.
 
 Each contract must go to exactly one of them.
 """
@@ -22,7 +22,7 @@ from bench.server import Server
 WORKERS = 1000
 CONTRACTS = 200
 RATE = 100.0
-SETTLED_SECONDS = 1.0  # until all wait; and until the last contract has come to its worker
+SETTLED_SECONDS = 1.0  # until all workers wait, and until the last contract has reached its worker
 WAIT = 30  # seconds, the most a worker may ask for
 
 OFFERS = "offers while 1,000 workers wait on claim-next, open loop"
@@ -37,7 +37,7 @@ class _Claimed(msgspec.Struct):
 
 
 class Work:
-    """Contracts by their number, and when each was offered and handed out (ns)."""
+    """Contracts by title: the call that offered each, when it was handed out (ns), and to how many workers."""
 
     def __init__(self, lab: Lab) -> None:
         self._numbers = lab.numbers
@@ -77,7 +77,7 @@ async def run(lab: Lab) -> None:
 
 @asynccontextmanager
 async def workers(lab: Lab, node: Server, work: Work) -> AsyncGenerator[None]:
-    """Workers who wait for a contract, for as long as the context lasts; who has got one asks for the next."""
+    """Let WORKERS workers wait for contracts until the end of the block. A worker that gets one waits for the next."""
     async with lab.pool(node, WORKERS) as waiting:
         keep_asking(waiting, work.wait)
         await asyncio.sleep(SETTLED_SECONDS)

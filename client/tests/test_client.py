@@ -140,7 +140,7 @@ async def test_events_go_on_after_a_cursor(served: NodeProcess) -> None:
                 first = event.get("id", "")
                 break
         await relay.tasks.cancel(offered["id"], offered["publisher_token"])
-        # Events of other contracts come, too, in any order relative to these.
+        # The feed also has events of other contracts, in any order relative to these.
         async for event in relay.events.follow("tasks", cursor=first):
             if event.get("data", {}).get("id") == offered["id"]:
                 assert event.get("type") == "task.canceled"
@@ -162,7 +162,7 @@ def test_a_node_that_is_not_there_is_unreachable() -> None:
 
 
 class _Losing:
-    """A proxy that passes a request on, and loses the answer to the first."""
+    """A proxy that forwards requests, and drops the answer to the first one."""
 
     def __init__(self, port: int) -> None:
         self._node = port

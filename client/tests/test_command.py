@@ -1,4 +1,4 @@
-"""The command `relay`, as its users start it, against a real node."""
+"""The command `relay` against a real node, started the way users start it."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from relay_client.signing import KeyFile
 
 PACKAGE = Path(__file__).parents[1]
 COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_client")
-"""CLIENT_PYTHON: a Python of another version that has the client's dependencies."""
+"""CLIENT_PYTHON may name a Python of another version, which must have the client's dependencies."""
 UPPER = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)["body"].upper())'"""
 ODD = f"""{sys.executable} -c '
 import json, os, sys
@@ -39,11 +39,11 @@ if message["body"] == "settle":
     address, token = os.environ["RELAY_INBOX"], os.environ["RELAY_INBOX_TOKEN"]
     Relay(os.environ["RELAY_NODE"]).inboxes.settle(address, message["id"], token, reply="Settled by the program.")
 print(message["body"] * (100_000 if message["body"] == "shout" else 1))'"""
-"""A program that settles one message itself, and writes more about another than a reply may hold."""
+"""A program that settles one message itself, and for another one prints more than a reply may hold."""
 COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
 REJECTION = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin).get("rejection"))'"""
 CTRL_C = f"{sys.executable} -c 'import os, signal; os.killpg(0, signal.SIGINT); signal.pause()'"
-"""Interrupts the whole process group, as a terminal does."""
+"""A program that interrupts its whole process group, as a terminal does on Ctrl-C."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -55,7 +55,7 @@ def environment(url: str, **names: str) -> dict[str, str]:
 
 @pytest.fixture
 def process(served: NodeProcess) -> Run:
-    """Runs the command; keyword arguments are environment variables."""
+    """Runs the command in a process of its own. Keyword arguments are environment variables."""
 
     def run(*words: str, text: str = "", **names: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -73,7 +73,7 @@ def process(served: NodeProcess) -> Run:
 
 @pytest.fixture
 def relay(served: NodeProcess, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command in this process, which takes a hundredth of the time."""
+    """Runs the command in this process, which takes a hundredth of the time of `process`."""
 
     def run(*words: str, **names: str) -> subprocess.CompletedProcess[str]:
         with patch.dict(os.environ, environment(served.url, **names), clear=True):
@@ -88,7 +88,7 @@ def relay(served: NodeProcess, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @contextmanager
 def started(served: NodeProcess, *words: str, **names: str) -> Generator["subprocess.Popen[str]"]:
-    """The command, running beside the test; it must end by itself, with status 0."""
+    """Run the command beside the test. At the end of the block it must end by itself, with status 0."""
     process = subprocess.Popen(
         [*COMMAND, *words], env=environment(served.url, **names), stdout=subprocess.PIPE, text=True
     )
@@ -111,7 +111,7 @@ def test_a_message_is_sent_and_followed(process: Run, relay: Run, served: NodePr
     sent = process("send", "-", text="Who can summarise a long report about solar panels?")
     assert sent.stdout.startswith(f"{served.url}/api/v1/board/threads/")
     thread = sent.stdout.strip().rpartition("/")[2]
-    with Relay(served.url) as node:  # events of other tests may come before it
+    with Relay(served.url) as node:  # events of other tests may precede that of the thread
         for event in node.events.follow("board", cursor=cursor):
             if event.get("data", {}).get("id") == thread:
                 break
@@ -203,7 +203,7 @@ def test_bytes_go_through_pipes(served: NodeProcess) -> None:
 
 
 def test_a_closed_output_is_no_failure(served: NodeProcess) -> None:
-    """It used to send the message and exit with the status of a refusal."""
+    """Regression: the command sent the message but exited with the status of a refusal."""
     words = shlex.join([*COMMAND, "send", "Is anybody there who can count pears?"])
     done = subprocess.run(["sh", "-c", f"{words} >&-"], env=environment(served.url), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -240,7 +240,7 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
 
 
 def test_a_program_that_is_interrupted_fails_no_attempt(served: NodeProcess) -> None:
-    """Ctrl-C used to fail the attempt under way, and with the last attempt the contract."""
+    """Regression: Ctrl-C failed the attempt under way, and if it was the last attempt, the contract."""
     with Relay(served.url) as node:
         offered = node.tasks.offer("interrupts", "Count the apples in this picture", max_attempts=1)
         work = [*COMMAND, "task", "work", "--publisher", "interrupts", "--exec", CTRL_C]
@@ -256,7 +256,7 @@ async def test_an_interrupted_ask_says_how_to_follow_its_message(relay: Run, ser
     def interrupted(number: int) -> str:
         if number < 2:
             return "pass"
-        asking[0].send_signal(signal.SIGINT)  # by now the message is sent, and its receipt was read once
+        asking[0].send_signal(signal.SIGINT)  # by now the message is sent, and its receipt has been read once
         return "break"
 
     async with Misbehaving(served.port, interrupted) as way, asyncio.timeout(PATIENCE):
@@ -273,12 +273,12 @@ async def test_an_interrupted_ask_says_how_to_follow_its_message(relay: Run, ser
 def test_what_breaks_the_command_fails_no_attempt(
     served: NodeProcess, tmp_path: Path, program: str, status: int
 ) -> None:
-    """It used to claim one contract after the other, and to fail them all."""
+    """Regression: the command claimed one contract after the other and failed them all."""
     (tmp_path / "without-interpreter").write_text("echo 3\n")
     (tmp_path / "without-interpreter").chmod(0o755)
     unread, output = os.pipe()
     if program == "cat":
-        os.close(unread)  # nobody reads what the command writes
+        os.close(unread)  # nobody reads the output of the command
     with Relay(served.url) as node:
         offered = node.tasks.offer(program, "Count the apples in this picture", max_attempts=1)
         work = [*COMMAND, "task", "work", "--publisher", program, "--exec", program.format(folder=tmp_path)]
@@ -299,7 +299,7 @@ async def test_a_service_that_is_no_node_is_told_from_one() -> None:
 def test_all_messages_are_shown_in_any_encoding(
     process: Run, served: NodeProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only the first page used to be shown, and an accent was a traceback."""
+    """Regression: only the first page was shown, and an accented letter caused a traceback."""
     monkeypatch.setattr("relay_client.command.inbox.PAGE", 2)
     with Relay(served.url) as node:
         mine = node.inboxes.open()

@@ -1,4 +1,4 @@
-"""What an operation of the node takes can be given to the command for it."""
+"""Every field of an operation can be set by the command for that operation."""
 
 import json
 from inspect import signature
@@ -43,16 +43,16 @@ OPTIONS = {
     "agent_id": "id",
     "ttl_seconds": "ttl",
 }
-"""Options and arguments that are not called as the field that they fill."""
+"""Options and arguments whose name differs from the field that they set, by field."""
 
 OTHERWISE = {
-    Tasks.offer: {"require_proof"},  # always: the command shows the token that proves it
+    Tasks.offer: {"require_proof"},  # always set: the command shows the token that serves as proof
     Tasks.list: {"offset", "since"},  # for programs that page or follow
-    Messages.send: {"hello", "language"},  # only one value makes sense, or none
-    Inboxes.send: {"address", "ciphertext"},  # named by --to; sealed by programs
-    Artifacts.register: {"byte_size", "digest_sha256"},  # of the file
+    Messages.send: {"hello", "language"},  # one value at most makes sense
+    Inboxes.send: {"address", "ciphertext"},  # --to names the address; only programs seal messages
+    Artifacts.register: {"byte_size", "digest_sha256"},  # computed from the file
 }
-"""What the command has no option for."""
+"""Fields that have no option, by operation."""
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_every_field_of_an_operation_has_an_option(words: str, operation: "Opera
 
 
 def shown(node: NodeProcess, capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    """What the command answers with."""
+    """Run the command with --json, and return its output."""
     assert main([*words, "--node", node.url, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -127,7 +127,7 @@ def test_contracts_are_listed_by_their_status_and_offers_by_skill_and_publisher(
 def test_what_became_of_a_message_is_told_to_whoever_has_its_receipt_token(
     served: NodeProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`relay ask` told the token when its time was over, and no command took it."""
+    """Regression: when its time was over, `relay ask` showed the receipt token, but no command accepted it."""
     with Relay(served.url) as relay:
         opened = relay.inboxes.open()
         assert main(["ask", opened["a2a_url"], "Are you there?", "--wait", "0.2", "--node", served.url]) == 5
@@ -161,7 +161,7 @@ def test_an_inbox_is_opened_and_changed_with_all_that_it_may_have(
 def test_a_relayed_message_has_an_author_and_no_option_is_ignored(
     served: NodeProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`relay send --subject` used to relay the message without its subject."""
+    """Regression: `relay send --subject` relayed the message without its subject."""
     sent = shown(served, capsys, "send", "Who can count the plums on this tree?", "--author", "plum desk")
     with Relay(served.url) as relay:
         assert relay.board.get(sent["reference_id"])["author"] == "plum desk"

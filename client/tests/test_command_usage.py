@@ -1,4 +1,4 @@
-"""Wrong use of the command `relay`, and answers of what is no node: a sentence that says why, and no traceback."""
+"""Wrong use of the command `relay`, and answers that no node would give: a clear message, and no traceback."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ AWAY = "relay: it was called by way of the proxy"
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What wrong use is told."""
+    """Run the command, which must be refused as wrong use, and return its message."""
     assert main(words) == 2
     shown = capsys.readouterr()
     assert not shown.out
@@ -37,7 +37,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_a_file_that_is_no_json_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], content: bytes
 ) -> None:
-    """One that is nested too deep ended in a traceback."""
+    """Regression: JSON that is nested too deeply caused a traceback."""
     file = tmp_path / "given.json"
     file.write_bytes(content)
     assert said(capsys, *words, str(file)).startswith(f"{file} is no JSON: ")
@@ -50,7 +50,7 @@ def test_a_file_that_is_no_json_is_named(
 def test_what_is_no_time_to_wait_is_said_before_anything_is_sent(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], seconds: str
 ) -> None:
-    """`nan` waited for ever."""
+    """Regression: with `nan`, the command waited for ever."""
     with pytest.raises(SystemExit) as ended:
         main([*words, f"--wait={seconds}"])
     assert ended.value.code == 2
@@ -81,7 +81,7 @@ def test_ctrl_c_while_the_client_is_imported_is_no_traceback(tmp_path: Path) -> 
 
 
 def test_a_key_file_that_cannot_be_made_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The name of a file for half a key was shown, and a directory was to be made unreadable."""
+    """Regression: messages named a temporary file, or asked the user to make a directory unreadable to others."""
     wanted = tmp_path / "missing" / "agent.key"
     assert said(capsys, "key", "--key", str(wanted)) == f"[Errno 2] No such file or directory: '{wanted}'"
     assert said(capsys, "key", "--key", str(tmp_path)) == f"{tmp_path} is a directory"
@@ -140,13 +140,13 @@ async def test_an_answer_that_is_not_like_that_of_a_node_is_no_traceback(
 
 @pytest.mark.parametrize("output", ["NaN", '{"mean":-Infinity}', "[" * 100_000, "9" * 5000, "three pears", ""])
 def test_what_a_program_writes_and_is_no_json_is_text(output: str) -> None:
-    """It failed the attempt, and what was nested too deep also wrote a traceback."""
+    """Regression: such output failed the attempt, and if nested too deeply also caused a traceback."""
     assert result_of(output) == output
     assert result_of('{"pears":[3,1e9]}') == {"pears": [3, 1e9]}
 
 
 def test_what_a_node_said_cannot_control_the_terminal_through_the_log() -> None:
-    """A worker logs why its claim is lost, in the words of the node."""
+    """A worker logs the node's own words about why a claim is lost."""
     program = "from relay_client.command.output import prepare; import logging; prepare(); "
     program += "logging.getLogger('relay_client.worker').warning('lost: %s', 'red \\x1b[31m, \\u202eback')"
     search = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}

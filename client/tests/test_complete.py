@@ -1,4 +1,4 @@
-"""The client has every operation of the node, with the same fields: held against the node's own OpenAPI document."""
+"""The client has every operation of the node, with the same fields: compared with the node's own OpenAPI document."""
 
 import inspect
 import json
@@ -22,14 +22,14 @@ LEFT_TO_OTHERS = {
     "pages": "for browsers",
     "discovery": "files, for generators and models",
 }
-"""Groups of operations for which the client has no methods."""
+"""Tags of the operations for which the client has no methods, and why."""
 
 A2A_OF_AN_INBOX = "/api/v1/inboxes/{address}/a2a"
 ALIASES = {"/api/v1/board/{id}", "/api/v1/board/threads/{id}/replies"}
 """Alternative paths of operations."""
 
 OTHERWISE = {"idempotency_key", "historyLength"}
-"""Fields that the client covers otherwise: the first by a header; the second is A2A's."""
+"""Fields that methods need not have: the first is sent as a header, the second belongs to A2A."""
 
 A2A_QUERY = {"contextId", "pageSize", "pageToken", "historyLength", "includeArtifacts", "statusTimestampAfter"}
 
@@ -66,7 +66,7 @@ SAMPLES: dict[str, Any] = {"digest_sha256": "00" * 32, "card": {}, "clear": (), 
 
 
 def sample(name: str, hint: Any) -> Any:
-    """A value of that type, which tells from which parameter it comes."""
+    """Return a value of the type `hint` that identifies the parameter `name`."""
     kinds = {get_origin(one) or one for one in (get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,))}
     if name in SAMPLES:
         return SAMPLES[name]
@@ -78,7 +78,7 @@ def sample(name: str, hint: Any) -> Any:
 
 
 def call_of(method: Operation[..., Any]) -> Call[Any]:
-    """What a method sends when only its required parameters are given."""
+    """Return the call that a method makes when it gets only its required arguments."""
     parameters, hints = list(inspect.signature(method.build).parameters.items())[1:], get_type_hints(method.build)
     return method.call(*[sample(name, hints[name]) for name, one in parameters if one.default is one.empty])
 
@@ -88,7 +88,7 @@ def place(method: str, path: str) -> str:
 
 
 def places() -> dict[str, str]:
-    """Method and path, with parameters as `{}`, of every method of the client."""
+    """Return the names of the client's methods by HTTP method and path, with path parameters as `{}`."""
     found: dict[str, str] = {}
     for name, method in methods().items():
         call = call_of(method)
@@ -135,7 +135,7 @@ def test_methods_take_every_field_and_parameter(document: Described) -> None:
 
 
 def whole_call(method: Operation[..., Any]) -> tuple[Call[Any], dict[str, Any]]:
-    """What a method sends when it is given everything that it takes, and what that is."""
+    """Return the call that a method makes when it gets all its arguments, and those arguments."""
     hints = get_type_hints(method.build)
     given = {name: sample(name, hints[name]) for name in list(inspect.signature(method.build).parameters)[1:]}
     return method.call(**given), given
@@ -213,7 +213,7 @@ def test_answers_have_every_field(document: Described) -> None:
 
 
 def lacking(document: Described, schema: Described, kind: Any, where: str) -> list[str]:
-    """What the document has and the type lacks, at any depth: fields, and null."""
+    """Return the fields, and the nulls, that the document has and the type lacks, at any depth."""
     schema = resolved(document, schema)
     if len(schema.get("allOf", ())) == 1:
         schema = resolved(document, schema["allOf"][0])

@@ -45,6 +45,6 @@ def test_wrong_options_are_still_refused(words: list[str]) -> None:
 
 
 def test_the_command_takes_such_addresses() -> None:
-    """It gets as far as asking a node, which is not there."""
+    """The command accepts them, and fails only because the node is not there."""
     node = f"http://127.0.0.1:{free_port()}"
     assert main(["ask", ADDRESS, "Hello", "--reply-to", OF_KEY, "--node", node]) == UNREACHABLE

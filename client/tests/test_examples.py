@@ -1,4 +1,4 @@
-"""The examples, run with models that follow a script, against a real node."""
+"""The examples run against a real node, with models that follow a script."""
 
 import json
 import subprocess
@@ -17,13 +17,13 @@ PYTHON = ROOT / ".venv-examples" / "bin" / "python"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[NodeProcess]:
-    """A node in whose directory nobody is found but the agents of the examples."""
+    """A node whose directory contains no agents but those of the examples."""
     with NodeProcess(tmp_path_factory.mktemp("node")) as node:
         yield begin(node).ready()
 
 
 def said(example: str, served: NodeProcess) -> Any:
-    """The results of an example's agents."""
+    """Run an example and return the results of its agents."""
     if not PYTHON.exists():
         raise FileNotFoundError("the frameworks of the examples are not installed: run `make clients`")
     done = subprocess.run(

@@ -70,7 +70,7 @@ async def test_what_must_not_be_repeated_is_tried_once(served: NodeProcess) -> N
 
 
 async def test_a_refusal_that_a_lost_answer_may_explain_says_so(served: NodeProcess, transport: AsyncTransport) -> None:
-    """aiohttp used to repeat the request by itself, and nobody knew that there had been another."""
+    """Regression: aiohttp repeated the request by itself, and the caller did not learn about the first one."""
     async with AsyncRelay(served.url) as owner:
         mine = await owner.inboxes.open()
     async with Misbehaving(served.port, lambda n: "pass" if n else "lose") as way:
@@ -82,7 +82,7 @@ async def test_a_refusal_that_a_lost_answer_may_explain_says_so(served: NodeProc
 
 
 async def test_a_bad_network_neither_loses_nor_doubles_a_message(served: NodeProcess) -> None:
-    """Faults are random, from a fixed seed."""
+    """The faults are random, with a fixed seed."""
     chance = random.Random(7)
     async with AsyncRelay(served.url) as owner, Misbehaving(served.port, lambda _: chance.choice(FAULTS)) as way:
         mine = await owner.inboxes.open()
@@ -103,7 +103,7 @@ async def test_a_bad_network_neither_loses_nor_doubles_a_message(served: NodePro
 
 
 class LosingAnswers(AsyncHttpxTransport):
-    """Loses the answer to the first PUT."""
+    """A transport that loses the answer to the first PUT."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class LosingAnswers(AsyncHttpxTransport):
 
 
 async def test_an_upload_whose_answer_was_lost_has_succeeded(served: NodeProcess) -> None:
-    """The node closed the connection of the second try as it refused it, and that answer was lost, too."""
+    """Regression: the node closed the connection when it refused the second try, so that answer was lost, too."""
     transport = LosingAnswers()
     async with AsyncRelay(served.url, transport=transport) as relay:
         manifest = await relay.artifacts.upload(b"apples\n" * 500_000, "desk")
@@ -126,7 +126,7 @@ async def test_an_upload_whose_answer_was_lost_has_succeeded(served: NodeProcess
 
 
 class Counting(AsyncHttpxTransport):
-    """Counts the statuses of the answers."""
+    """A transport that counts the statuses of its answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class Counting(AsyncHttpxTransport):
 
 
 async def test_a_storm_of_429_is_waited_out(served: NodeProcess) -> None:
-    """All are sent at once; those told to wait come back when there is room, and later ones wait before they ask."""
+    """All calls start at once. Those told to wait retry when there is room; later calls wait before their first try."""
     transport = Counting()
     async with AsyncRelay(served.url, transport=transport) as relay:
         texts = [f"The search found thread {number} at once." for number in range(MESSAGES)]

@@ -1,4 +1,4 @@
-"""Iterations page, wait for what is new, and end when their thing does."""
+"""Iterations read pages, wait for news, and end when the entity that they follow ends."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def test_lists_go_on_when_the_node_was_away(served: NodeProcess, monkeypat
 
 
 async def test_nobody_waits_longer_than_they_want_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the node is silent or not there. The first try took all the time that a try may take."""
+    """The node is silent, or not there. Regression: the first try took as long as a try may take."""
     monkeypatch.setattr("relay_client.carrier.TRY_SECONDS", 10 * PATIENCE)
     async with asyncio.timeout(PATIENCE), FixedAnswer() as silent:
         for url in (silent.url, f"http://127.0.0.1:{free_port()}"):
@@ -80,8 +80,10 @@ async def test_lists_are_read_page_by_page(served: NodeProcess) -> None:
 
 
 class Changing:
-    """A node whose list changes while it is read: what is `gone` is left out of its page and taken off the list, and
-    something `new` comes to the front after each page.
+    """A node whose list changes while it is read.
+
+    Rows in `gone` are left out of their page and removed from the list. With `new`, a row is added at the front after
+    each page.
     """
 
     def __init__(self, *, gone: set[str], new: bool) -> None:
@@ -164,7 +166,7 @@ async def test_offers_come_as_they_are_made(served: NodeProcess) -> None:
             seen.append(task["id"])
             if len(seen) == 5:
                 break
-            if len(seen) == 2:  # the first page; the next one has several offers, too
+            if len(seen) == 2:  # the first page is read; the next one has several offers, too
                 for fruit in ("pears", "plums", "nuts"):
                     made.append((await relay.tasks.offer("offers", f"Count the {fruit}", skills=[fruit]))["id"])
         assert seen == made

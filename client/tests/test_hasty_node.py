@@ -1,4 +1,4 @@
-"""A node with too many waiting requests answers at once: followers then pause by themselves."""
+"""A node with too many waiting requests answers without waiting. Followers then pause by themselves."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from relay_client.tasks import ClaimedTask
 from relay_client.worker import Worker
 
 NODE = "http://node.example"
-TAKES = 0.01  # s that an answer takes
+TAKES = 0.01  # seconds until an answer
 DOUBLING = [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 VERIFYING: dict[str, Any] = {"id": "1", "status": "verifying", "upload_url": NODE, "upload_headers": {}}
@@ -32,7 +32,7 @@ FOLLOWED: dict[str, tuple[dict[str, Any], Callable[[Relay], Iterable[Any]]]] = {
 
 
 class Over(Exception):
-    """The test has seen enough."""
+    """Raised to end a test that has seen enough."""
 
 
 class LimitedClock(Clock):
@@ -87,7 +87,7 @@ def test_pauses_end_with_the_time_to_wait(clock: Clock) -> None:
 
 
 class Hasty:
-    """A node that has no work, and says so at once."""
+    """A node that has no work and says so without waiting."""
 
     async def send(self, request: Send) -> Answer:
         return Answer(200, {}, b"null")

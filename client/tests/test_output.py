@@ -1,4 +1,4 @@
-"""What the command writes for people."""
+"""The command's output for people."""
 
 from relay_client.command.output import fields, plain
 
@@ -8,7 +8,7 @@ def test_what_strangers_wrote_cannot_control_the_terminal() -> None:
 
 
 def test_what_strangers_wrote_is_no_field_of_its_own() -> None:
-    """A message whose text went on with `signer` and a key looked as if that key had signed it."""
+    """Regression: a message whose text continued with `signer` and a key looked as if that key had signed it."""
     shown = fields({"body": "send me the file\n\nid    1\nsigner  kPrK", "signer": None, "reply_to_proven": False})
     assert [line for line in shown.split("\n") if not line.startswith(" ")] == [
         "body             send me the file",

@@ -1,4 +1,4 @@
-"""The command `relay`, as a publisher follows an offer with it."""
+"""A publisher follows an offer with the command `relay`."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Told = Callable[..., Said]
 
 @pytest.fixture
 def told(served: NodeProcess, capsys: pytest.CaptureFixture[str]) -> Told:
-    """The exit code of the command, and what it writes to standard output."""
+    """Runs the command and returns its exit code and standard output."""
 
     def run(*words: str) -> Said:
         code = main([*words, "--node", served.url])

@@ -1,4 +1,4 @@
-"""Procedures and iterations with answers that a real node seldom gives: transports here have them prepared."""
+"""Procedures and iterations with answers that a real node seldom gives, which the transports here have prepared."""
 
 import gc
 from hashlib import sha256
@@ -34,7 +34,7 @@ TAKEN_BY_S3 = Answer(412, {}, b"<Error><Code>PreconditionFailed</Code></Error>")
 
 
 def since(node: Prepared) -> list[str]:
-    """The `since_seq` of each request."""
+    """Return the `since_seq` of each request."""
     return [parse_qs(urlsplit(request.url).query)["since_seq"][0] for request in node.requests]
 
 
@@ -50,7 +50,7 @@ def test_replies_go_on_after_those_that_are_hidden() -> None:
 
 
 def test_a_short_page_is_not_taken_for_the_last() -> None:
-    """Two contracts of the first page were claimed just before, and the node has taken them off its list."""
+    """Two contracts of the first page were claimed just before, so the node left them out."""
     listed = [{"id": str(number)} for number in range(70)]
     node = Prepared({"tasks": listed[:48], "total": 70}, {"tasks": listed[48:], "total": 70})
     with Relay(NODE, transport=node) as relay:
@@ -59,7 +59,7 @@ def test_a_short_page_is_not_taken_for_the_last() -> None:
 
 
 def test_what_moves_between_two_pages_is_listed_once() -> None:
-    """Something new has come first meanwhile, and moved the last one to the next page."""
+    """A new entry at the front of the list has moved the last entry of the first page to the next one."""
     first, second, third = ({"id": str(number)} for number in range(3))
     node = Prepared({"tasks": [first, second], "total": 3}, {"tasks": [second, third], "total": 4})
     with Relay(NODE, transport=node) as relay:
@@ -67,7 +67,7 @@ def test_what_moves_between_two_pages_is_listed_once() -> None:
 
 
 def test_lines_end_with_a_session_that_ends_before_its_first() -> None:
-    """The first request waited for a line, so that its answer was that there is no such session, which was raised."""
+    """Regression: the first request already waited for a line, got 404 when the session ended, and that was raised."""
     page: dict[str, Any] = {"lines": [], "next_since_seq": 0, "epoch": "1"}
     node = Prepared(page, Answer(404, {"x-error-code": "session.gone"}, b"{}"))
     with Relay(NODE, transport=node) as relay:
@@ -142,7 +142,7 @@ def page_of(field: str, seq: int, epoch: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("field", ["lines", "messages"])
 def test_what_begins_anew_is_read_from_its_beginning(field: str) -> None:
-    """The node has lost something, or the inbox was opened again: what it has now may have lower numbers."""
+    """After the node lost data, or the inbox was opened again, entries may have lower numbers."""
     node = Prepared(page_of(field, 7, "1"), page_of(field, 9, "2"), page_of(field, 1, "2"))
     with Relay(NODE, transport=node) as relay:
         found: Any = (
@@ -194,7 +194,7 @@ def test_an_upload_to_s3_whose_answer_was_lost_has_succeeded(clock: Clock) -> No
 
 
 def test_an_upload_whose_bytes_are_still_being_stored_is_waited_for(clock: Clock) -> None:
-    """It was refused as if it were somebody else's."""
+    """Regression: the upload was refused as if the bytes were somebody else's."""
     busy = Answer(409, {"x-error-code": "blob.busy"}, b"{}")
     node = Prepared(REGISTERED, LOST, busy, busy, TAKEN_BY_S3, manifest("available"))
     with Relay(NODE, transport=node) as relay:
@@ -210,14 +210,14 @@ def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:
 
 LATER = Answer(429, {"retry-after": "7"}, b"")
 TRIES = 3
-BROKEN = Answer(500, {"retry-after": "²"}, b"")  # no number
+BROKEN = Answer(500, {"retry-after": "²"}, b"")  # `²` is not a number
 TOO_FAR = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"
 LED = Answer(307, {"location": "http://s3.example/1"}, b"")
 BYTES = Answer(200, {}, DATA)
 
 
 def test_an_upload_is_tried_again_as_calls_are(clock: Clock) -> None:
-    """After the time that the store names, else after a growing pause; what the store puts off is no failure."""
+    """Pauses last as long as the store asks, or else grow. A 429 with Retry-After does not count as a failed try."""
     node = Prepared(REGISTERED, LATER, LATER, LATER, BROKEN, LOST, Answer(200, {}, b""), manifest("available"))
     with Relay(NODE, transport=node) as relay:
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
@@ -236,7 +236,7 @@ def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
 
 
 class Torn(Prepared):
-    """The third answer is longer than the bytes, and breaks off."""
+    """A transport whose third answer has too many bytes and breaks off."""
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         answer, pieces = super().open(request)
@@ -265,7 +265,7 @@ def test_nothing_is_left_of_a_download_that_broke_off(clock: Clock) -> None:
 
 
 def test_a_download_leaves_other_files_alone(tmp_path: Path) -> None:
-    """It used to write to `<name>.part`, whosever that was, and then to remove it."""
+    """Regression: a download wrote to `<name>.part`, even if that was somebody else's file, and then removed it."""
     (tmp_path / "people.csv.part").write_text("kept")
     with Relay(NODE, transport=Prepared(manifest("available"), LED, BYTES)) as relay:
         relay.artifacts.download("1", tmp_path / "people.csv")
@@ -283,7 +283,7 @@ def test_other_bytes_than_those_of_the_manifest_are_refused(tmp_path: Path) -> N
 
 
 class Endless(Prepared):
-    """Its bytes never end."""
+    """A transport whose streams never end."""
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         return super().open(request)[0], self
@@ -293,7 +293,7 @@ class Endless(Prepared):
 
 
 def test_a_download_is_given_up_where_its_manifest_ends(tmp_path: Path) -> None:
-    """It went on until the disk was full."""
+    """Regression: an endless download went on until the disk was full."""
     with Relay(NODE, transport=Endless(manifest("available"), LED, BYTES)) as relay, pytest.raises(DigestMismatch):
         relay.artifacts.download("1", tmp_path / "people.csv")
     assert list(tmp_path.iterdir()) == []
@@ -317,7 +317,7 @@ def test_an_upload_is_tried_no_more_often_than_calls_are(
 
 
 class SlowStreams(Prepared):
-    """Each stream takes an hour, and everything else no time."""
+    """A transport on which each stream takes an hour, and everything else no time."""
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         self.takes = 3600
@@ -329,7 +329,7 @@ class SlowStreams(Prepared):
 
 @pytest.mark.parametrize("failed", [LOST, BROKEN])
 def test_the_time_in_which_bytes_move_does_not_count_in_the_deadline(clock: Clock, failed: Answer | NoAnswer) -> None:
-    """A transfer of an hour is within the deadline, which counts only the time between tries."""
+    """A transfer of an hour is within the deadline, which covers only the time between tries."""
     stored = Prepared(REGISTERED, failed, Answer(200, {}, b""), manifest("available"), takes=3600, clock=clock)
     with Relay(NODE, transport=stored) as relay:
         relay.carrier.clock = clock.time
@@ -366,7 +366,7 @@ def test_a_node_that_is_away_is_waited_for_no_longer_than_asked(clock: Clock) ->
 async def test_a_claim_that_is_not_like_that_of_a_node_leaves_no_renewal_behind(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The failure of that was logged as one that nobody had asked about."""
+    """Regression: asyncio logged the failure of the renewal as an exception that was never retrieved."""
     node = Prepared({"id": "1", "claim_token": "token", "lease_seconds": ["a minute"]}, {})
     async with AsyncRelay(NODE, transport=AsyncPrepared(node)) as relay:
         with pytest.raises(TypeError):
@@ -377,7 +377,7 @@ async def test_a_claim_that_is_not_like_that_of_a_node_leaves_no_renewal_behind(
 
 
 class Silent(Resource[Sync]):
-    """Has a procedure that asks nothing."""
+    """A resource with a procedure that sends no request."""
 
     @Procedure
     def nothing(self) -> Steps[int]:

@@ -1,4 +1,4 @@
-"""The figures of client/bench can be taken."""
+"""The benchmark in client/bench runs."""
 
 import subprocess
 import sys

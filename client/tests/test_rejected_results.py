@@ -1,4 +1,4 @@
-"""A worker goes on with a contract whose result its publisher has rejected."""
+"""A worker continues with a contract whose result the publisher has rejected."""
 
 import asyncio
 from typing import cast
@@ -15,11 +15,11 @@ from relay_client.transport import AsyncHttpxTransport
 from relay_client.worker import worker
 
 TITLE = "Count the apples in this picture"
-REVIEW = 600  # s
+REVIEW = 600  # seconds
 
 
 async def submitted_by(relay: AsyncRelay, publisher: str, follow: Submitted) -> tuple[OfferedTask, ClaimedTask]:
-    """A contract whose result is submitted, and followed."""
+    """Offer and claim a contract, submit its result, and let `follow` follow it."""
     offered = await relay.tasks.offer(publisher, TITLE, review_seconds=REVIEW, lease_seconds=60)
     claimed = await relay.tasks.claim(offered["id"], "counter")
     await relay.tasks.complete(claimed["id"], claimed["claim_token"], 3)
@@ -115,7 +115,7 @@ async def test_a_rejected_contract_whose_claim_is_lost_is_not_gone_on_with(
 
 
 class ClaimedByAnother(AsyncHttpxTransport):
-    """Answers that the contract is in its second attempt."""
+    """A transport that always answers that the contract is in its second attempt."""
 
     async def send(self, request: Send) -> Answer:
         return Answer(200, {}, b'{"id":"1","status":"in_progress","attempt":2,"lease_seconds":null}')

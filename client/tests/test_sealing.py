@@ -35,6 +35,6 @@ def test_a_sealed_message_is_read_by_its_receiver_alone(served: NodeProcess, tmp
 
 @pytest.mark.parametrize("shown", [None, "A" * 43, "A" * 42, "!"], ids=["none", "low order", "short", "no base64"])
 def test_nothing_is_sealed_for_an_inbox_without_a_key_that_can_be_used(shown: str | None) -> None:
-    """A stranger can give any; the rest was no RelayError at all."""
+    """A stranger chooses the key of an inbox. Regression: some unusable keys raised no RelayError."""
     with pytest.raises(UsageError, match="encryption_key"):
         seal("The vault opens at nine.", shown, "address")

@@ -138,7 +138,7 @@ def test_a_node_that_is_busy_and_names_a_time_has_failed() -> None:
 def test_a_time_at_which_to_come_back_is_heeded_by_the_clock_of_who_names_it(
     after: str, date: str, seconds: float
 ) -> None:
-    """It was passed over, and the tries were used up at once. A node names seconds; what is in between may not."""
+    """A node sends seconds; a proxy may send a date. Regression: dates were ignored, and all tries failed at once."""
     steps = carrier().carry(Tasks.get.call("1"), PATIENCE)
     next(steps)
     pause = steps.send(Answer(429, {"retry-after": after, "date": date}, b""))
@@ -147,7 +147,7 @@ def test_a_time_at_which_to_come_back_is_heeded_by_the_clock_of_who_names_it(
 
 
 def test_a_body_that_no_node_takes_is_not_sent() -> None:
-    """The connection broke while 5 MB were being sent, and they were sent seven times."""
+    """Regression: the connection broke while 5 MB were being sent, and they were sent seven times."""
     for size in (LARGEST_BODY, LARGEST_BODY + 1):
         call = Messages.stream.call(b"a" * size)
         if size == LARGEST_BODY:
@@ -159,7 +159,7 @@ def test_a_body_that_no_node_takes_is_not_sent() -> None:
 
 
 def test_a_call_outlasts_the_restart_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if every pause is as short as chance can make it."""
+    """This holds even if every random pause is as short as possible."""
     monkeypatch.setattr("random.uniform", min)
     steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
     paused = 0.0
@@ -322,7 +322,7 @@ def test_calls_that_do_not_count_do_not_use_a_limit_up() -> None:
     next(steps)
     with pytest.raises(StopIteration):
         steps.send(SECOND_LAST)
-    for _ in range(2):  # their answers say nothing about the limit
+    for _ in range(2):  # calls whose answers say nothing about the limit
         assert isinstance(next(one.carry(Messages.send.call("Hello"), PATIENCE)), Send)
     third = next(one.carry(Messages.send.call("Hello"), PATIENCE))
     assert isinstance(third, Sleep)
@@ -339,7 +339,7 @@ def test_calls_of_one_path_use_one_limit_up_whatever_their_queries_say() -> None
 
 
 def test_who_listens_is_told_why_a_call_waits(caplog: pytest.LogCaptureFixture) -> None:
-    """A program that offered more than its limit stood still for a minute, and nothing said why."""
+    """Regression: a program that exceeded its limit stood still for a minute, and nothing said why."""
     caplog.set_level("INFO", logger="relay_client.carrier")
     one = carrier()
     steps = one.carry(Messages.send.call("Hello"), PATIENCE)

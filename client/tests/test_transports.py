@@ -1,4 +1,4 @@
-"""What the transports have in common, with a real node where one takes part."""
+"""Properties that all transports share, tested with a real node where one is needed."""
 
 import asyncio
 import gzip
@@ -45,7 +45,7 @@ def make(request: pytest.FixtureRequest) -> MakeTransport:
 async def test_what_is_signed_is_sent_as_it_was_signed(
     served: NodeProcess, make: MakeTransport, tmp_path: Path
 ) -> None:
-    """Also where the address is written otherwise than it is sent."""
+    """This also holds if the address is spelled differently from how it is sent."""
     key = KeyFile(tmp_path / "agent.key")
     async with AsyncRelay(served.url.upper(), signer=key, transport=make()) as relay:
         await relay.inboxes.open()
@@ -73,7 +73,7 @@ async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTr
 
 @asynccontextmanager
 async def trickling(begin: bytes, ended: list[bool]) -> AsyncGenerator[str]:
-    """The URL of a server whose answers begin so, and go on byte by byte without an end."""
+    """Run a server whose answers start with `begin` and then continue byte by byte without end. Yields its URL."""
 
     async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
@@ -91,7 +91,7 @@ async def trickling(begin: bytes, ended: list[bool]) -> AsyncGenerator[str]:
 
 @pytest.mark.parametrize("begin", [ENDLESS_BODY, b"HTTP/1.1 200 OK\r\nX-Name: "])
 async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: MakeTransport, begin: bytes) -> None:
-    """As long as a byte came now and then, the call used to wait for ever."""
+    """Regression: the call waited for ever as long as a byte came now and then."""
     ended: list[bool] = []
     async with trickling(begin, ended) as url:
         async with AsyncRelay(url, deadline=1.0, transport=make()) as relay:
@@ -120,7 +120,7 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 @TOO_LARGE
 @pytest.mark.usefixtures("small_answers")
 async def test_an_answer_larger_than_any_of_a_node_is_not_kept(make: MakeTransport, status: str) -> None:
-    """Nor one that is only large once it is decompressed."""
+    """Nor is an answer that is large only once it is decompressed."""
     async with FixedAnswer(answer(status, *LARGE)) as node, AsyncRelay(node.url, transport=make()) as relay:
         with pytest.raises(InvalidAnswer, match="more than 10000 bytes"):
             await relay.node.health()
@@ -145,7 +145,7 @@ async def test_nor_is_it_without_asyncio(status: str) -> None:
 
 
 async def test_the_deadline_of_calls_ends_no_stream(make: MakeTransport) -> None:
-    deadline, asked = 1.0, list[bytes]()  # s: time for a busy machine to open the stream
+    deadline, asked = 1.0, list[bytes]()  # seconds, enough for a busy machine to open the stream
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readuntil(b"\r\n\r\n"))
@@ -180,7 +180,7 @@ async def test_headers_may_be_added(make: MakeTransport) -> None:
 async def test_closing_ends_a_stream_that_is_being_read(
     served: NodeProcess, make: MakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With aiohttp, its reader used to wait for ever."""
+    """Regression: with aiohttp, the reader of the stream waited for ever."""
     monkeypatch.setattr("relay_client.events.RETURN_PAUSE", 0.01)
     async with AsyncRelay(served.url, transport=make()) as relay:
         session = await relay.sessions.open()
@@ -188,13 +188,13 @@ async def test_closing_ends_a_stream_that_is_being_read(
         events = relay.events.follow(f"session:{session['session_id']}", cursor="earliest")
         await anext(events)
         following = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0)  # it begins to read
+        await asyncio.sleep(0)  # the iteration starts to read
     with pytest.raises(UsageError, match="closed"):
         await asyncio.wait_for(following, PATIENCE)
 
 
 async def test_processes_after_a_fork_share_no_connection() -> None:
-    """They used to, and each could get the other's answers."""
+    """Regression: they shared connections, and each process could get the other's answers."""
     connections = 0
     requests: list[tuple[int, bool]] = []
 

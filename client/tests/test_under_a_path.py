@@ -1,4 +1,4 @@
-"""A node below a path of its host, which the proxy in front takes off."""
+"""A node below a path of its host, behind a proxy that strips that path."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from relay_client.signing import KeyFile
 
 @pytest.mark.parametrize("root", ["/api", "/relay"])
 def test_what_is_signed_for_the_public_address_is_accepted(root: str, tmp_path: Path) -> None:
-    """Also where the node's own paths begin with the same word."""
+    """This also holds if the node's own paths begin with the same word."""
     with StrippingProxy(root) as proxy, NodeProcess(tmp_path) as node:
         node.start(**SETTINGS, RELAY_BASE_URL=proxy.url).ready()
         proxy.leading_to(node.port)

@@ -1,4 +1,4 @@
-"""Callbacks as they come from a real node, and forged ones."""
+"""Genuine callbacks, from a real node and signed like its own, and forged ones."""
 
 import asyncio
 import json
@@ -23,11 +23,11 @@ PUBLIC = f"whpk_{b64encode(bytes(KEY.verify_key)).decode()}"
 BODY = b'{"type":"board.reply","data":{"callback_host":"agent.example"}}'
 
 PUSH = b'{"statusUpdate":{"taskId":"1","contextId":"1","status":{"state":"TASK_STATE_COMPLETED"}}}'
-"""What the node signs for the receivers of A2A push notifications."""
+"""The body of an A2A push notification, as the node signs it."""
 
 
 def signed(body: bytes, ident: str = "msg_1", age: int = 0) -> dict[str, str]:
-    """Headers of a genuine callback that was sent `age` seconds ago."""
+    """Return the headers of a genuine callback that was sent `age` seconds ago."""
     sent = str(int(time.time()) - age)
     signature = b64encode(KEY.sign(f"{ident}.{sent}.".encode() + body).signature).decode()
     return {"Webhook-Id": ident, "Webhook-Timestamp": sent, "Webhook-Signature": f"v1a,AAAA v1a,{signature}"}
@@ -122,13 +122,13 @@ async def test_a_receiver_takes_no_half_of_a_callback() -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in signed(BODY).items()]
     await receiver({"type": "http", "method": "POST", "headers": headers}, receive, send)
     assert (sent[0]["status"], told) == (400, [])
-    await receiver({"type": "lifespan"}, receive, send)  # which it has none of
+    await receiver({"type": "lifespan"}, receive, send)  # the receiver has no lifespan
     assert len(sent) == 2
 
 
 @pytest.mark.parametrize("path", ["/", "/relay-callbacks/"])
 async def test_a_real_node_calls_a_receiver(served: NodeProcess, path: str) -> None:
-    """Alone, and mounted in an application as client/README.md says."""
+    """The receiver runs alone, and mounted in an application as client/README.md says."""
     told: list[dict[str, Any]] = []
 
     async def tell(said: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Workers, signed requests and callbacks, with a real node where one takes part."""
+"""Workers, signed requests and key files, tested with a real node where one is needed."""
 
 import asyncio
 import gc
@@ -53,7 +53,7 @@ async def test_a_worker_completes_and_fails(
     assert "ValueError" in json.dumps(ends[2])
     assert "a secret" not in json.dumps(ends[2])
     assert "result.unfit" in json.dumps(ends[3])
-    # Whoever runs the worker learns what went wrong, and the text that the publisher does not get.
+    # The log tells whoever runs the worker what went wrong, including the text that the publisher does not get.
     told = [record for record in caplog.records if record.name == "relay_client.worker"]
     assert {record.levelname: ends[2 if record.exc_info else 3]["id"] in record.getMessage() for record in told} == {
         "ERROR": True,
@@ -137,7 +137,7 @@ def test_what_is_signed_can_be_closed_with_the_key(served: NodeProcess, tmp_path
 
 
 def test_a_key_file_appears_as_a_whole_and_is_made_once(tmp_path: Path) -> None:
-    """Nobody sees a half-made file, and of two that make it at once the first to finish wins."""
+    """Nobody sees an incomplete file. If two processes create it at the same time, the first to finish wins."""
     file = tmp_path / "agent.key"
 
     def make() -> bytes:
@@ -167,7 +167,7 @@ def test_a_file_that_holds_something_else_is_no_key(tmp_path: Path, length: int)
 
 
 class Silent(AsyncHttpxTransport):
-    """Never answers."""
+    """A transport that never answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class Silent(AsyncHttpxTransport):
 
 
 def test_a_worker_whose_loop_ends_while_it_gives_back_leaves_no_complaint() -> None:
-    """asyncio used to log that an exception was never retrieved."""
+    """Regression: asyncio logged that an exception was never retrieved."""
     complaints: list[str] = []
 
     @worker(name="idle")
@@ -192,7 +192,7 @@ def test_a_worker_whose_loop_ends_while_it_gives_back_leaves_no_complaint() -> N
         await transport.asked.wait()
         work.cancel()
         transport.asked.clear()
-        await transport.asked.wait()  # by what asks for its claim again, to give it back
+        await transport.asked.wait()  # the worker repeats its claim, in order to give it back
 
     asyncio.run(leave())
     gc.collect()

@@ -1,4 +1,4 @@
-"""What may go wrong around a worker: it goes on, or gives its claim back."""
+"""Faults around a worker: it continues, or gives its claim back."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class AwayOnce(AsyncHttpxTransport):
-    """Cannot reach the node at first, and is then told that the claim is over."""
+    """A transport that cannot reach the node at first, and then answers that the claim is over."""
 
     requests = 0
 
@@ -48,7 +48,7 @@ async def test_a_lease_is_renewed_again_after_the_node_was_away() -> None:
 
 
 class AwayAtTheFirstRenewal(AwayOnce):
-    """Makes the next third of the lease far longer than the test waits."""
+    """A transport that makes the next third of the lease far longer than the test waits."""
 
     def __init__(self, task: ClaimedTask) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ async def test_a_renewal_that_failed_does_not_wait_for_another_third_of_the_leas
 
 
 class CanceledMeanwhile(AsyncHttpxTransport):
-    """Loses the answer to the first claim, whose contract its publisher then cancels."""
+    """A transport that loses the answer to the first claim that gets a contract, and has that contract cancelled."""
 
     def __init__(self, publisher: AsyncRelay, token: str) -> None:
         super().__init__()
@@ -102,7 +102,8 @@ async def test_a_worker_survives_a_claim_that_is_over_when_its_answer_comes(serv
 
 
 class AwayAfterTheClaim(AsyncHttpxTransport):
-    """Loses the answer to the first claim that gets a contract, and cannot reach the node for a while after that."""
+    """A transport that loses the answer to the first claim that gets a contract, and then cannot reach the node for
+    `refusals` requests."""
 
     def __init__(self, refusals: int) -> None:
         super().__init__()
@@ -123,14 +124,14 @@ class AwayAfterTheClaim(AsyncHttpxTransport):
 async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(
     served: NodeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker used to claim with another key then, and nobody worked on the contract, which stayed claimed."""
+    """Regression: the worker claimed again with another key, so the contract stayed claimed and nobody worked on it."""
     monkeypatch.setattr("relay_client.worker.RETURN_PAUSE", 0.1)
 
     @worker(name="counter", publisher_ids=["goes away"])
     def count(task: ClaimedTask) -> int:
         return 3
 
-    away = AwayAfterTheClaim(2)  # for the second try, and the first of the next claim
+    away = AwayAfterTheClaim(2)  # for the second try of the claim, and the first try of the next one
     async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, tries=2, transport=away) as lossy:
         offered = await relay.tasks.offer("goes away", TITLE)
         work = asyncio.create_task(count.serve(lossy))
@@ -141,7 +142,7 @@ async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked
 
 
 class SilentAfterTheClaim(AsyncHttpxTransport):
-    """Holds back the answer to the first claim that gets a contract, for ever or until the connection breaks."""
+    """A transport that withholds the answer to the first claim that gets a contract: the connection breaks or hangs."""
 
     def __init__(self, *, breaks: bool) -> None:
         super().__init__()
@@ -160,7 +161,7 @@ class SilentAfterTheClaim(AsyncHttpxTransport):
 
 @pytest.mark.parametrize("ends", ["is stopped", "is stopped while the node hangs", "is cancelled"])
 async def test_a_worker_that_ends_before_its_claim_is_answered_gives_it_back(served: NodeProcess, ends: str) -> None:
-    """The contract used to stay claimed with nobody working on it; without a lease, for ever."""
+    """Regression: the contract stayed claimed and nobody worked on it; without a lease, for ever."""
 
     @worker(name="counter", publisher_ids=[ends])
     def count(task: ClaimedTask) -> int:
@@ -227,14 +228,14 @@ async def test_a_worker_that_was_stopped_before_it_served_does_not(served: NodeP
 
 
 async def test_a_worker_that_serves_already_says_so(served: NodeProcess) -> None:
-    """Both would have been stopped by the end of one, or not at all."""
+    """Otherwise the end of one run would stop both, or neither."""
 
     @worker(name="counter", publisher_ids=["nobody"])
     def count(task: ClaimedTask) -> int:
         return 3
 
     async with AsyncRelay(served.url) as relay:
-        for _ in range(2):  # after its end it may serve again
+        for _ in range(2):  # a worker that has ended may serve again
             work = asyncio.create_task(count.serve(relay))
             await asyncio.sleep(0)
             with pytest.raises(UsageError, match="serves already"):
@@ -248,7 +249,7 @@ async def test_a_worker_that_serves_already_says_so(served: NodeProcess) -> None
 async def test_a_signal_stops_all_workers_of_a_process_and_then_does_what_it_did_before(
     served: NodeProcess, monkeypatch: pytest.MonkeyPatch, system: str
 ) -> None:
-    """It used to stop the one that had begun last, and did nothing more once that had ended."""
+    """Regression: a signal stopped only the worker that began last, and did nothing once that one had ended."""
 
     def not_implemented(*_: object) -> None:
         raise NotImplementedError
@@ -270,7 +271,8 @@ async def test_a_signal_stops_all_workers_of_a_process_and_then_does_what_it_did
 
 
 class CancelsAround(AsyncHttpxTransport):
-    """Cancels a worker some turns of the event loop after the answer to its first claim that gets a contract."""
+    """A transport that cancels the worker `turns` turns of the event loop after the answer to its first claim that gets
+    a contract."""
 
     def __init__(self, turns: int) -> None:
         super().__init__()
@@ -293,7 +295,7 @@ class CancelsAround(AsyncHttpxTransport):
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_worker_that_is_cancelled_as_its_claim_is_answered_ends(served: NodeProcess, turns: int) -> None:
-    """The cancellation used to be lost, and the worker went on for ever, if it came at a certain turn of the loop."""
+    """Regression: a cancellation at a certain turn of the event loop was lost, and the worker went on for ever."""
     publisher = f"cancels {turns}"
 
     @worker(name="sleeper", publisher_ids=[publisher])
@@ -310,7 +312,7 @@ async def test_a_worker_that_is_cancelled_as_its_claim_is_answered_ends(served: 
 
 
 async def test_a_worker_that_is_cancelled_twice_leaves_nothing_behind(served: NodeProcess) -> None:
-    """It used to go on following its submitted results, and renewing their leases."""
+    """Regression: the worker went on following its submitted results and renewing their leases."""
 
     @worker(name="counter", publisher_ids=["cancels twice"])
     def count(task: ClaimedTask) -> int:
@@ -321,7 +323,7 @@ async def test_a_worker_that_is_cancelled_twice_leaves_nothing_behind(served: No
         before = asyncio.all_tasks()
         work = asyncio.create_task(count.serve(working))
         await relay.tasks.result(offered["id"], until=["submitted"], within=PATIENCE)
-        await eventually(lambda: len(asyncio.all_tasks() - before) > 2)  # also the follower
+        await eventually(lambda: len(asyncio.all_tasks() - before) > 2)  # until the follower runs, too
         work.cancel()
         await asyncio.sleep(0)
         work.cancel()
@@ -329,7 +331,7 @@ async def test_a_worker_that_is_cancelled_twice_leaves_nothing_behind(served: No
 
 
 class Truncating(AsyncHttpxTransport):
-    """Cuts the end off the answer to the first claim that gets a contract."""
+    """A transport that truncates the answer to the first claim that gets a contract."""
 
     is_over = False
 
@@ -342,7 +344,7 @@ class Truncating(AsyncHttpxTransport):
 
 
 async def test_a_claim_whose_answer_is_cut_short_is_given_back(served: NodeProcess) -> None:
-    """As by a proxy that sends no length. The contract used to stay claimed with nobody working on it."""
+    """A proxy that sends no length may cause this. Regression: the contract stayed claimed and nobody worked on it."""
 
     @worker(name="counter", publisher_ids=["cuts"])
     def count(task: ClaimedTask) -> int:
@@ -359,7 +361,7 @@ async def test_a_claim_whose_answer_is_cut_short_is_given_back(served: NodeProce
 async def test_what_a_function_that_ends_the_process_has_claimed_is_offered_again(
     served: NodeProcess, is_plain: bool
 ) -> None:
-    """The contract used to stay claimed; without a lease, for ever."""
+    """Regression: the contract stayed claimed; without a lease, for ever."""
 
     def leave(task: ClaimedTask) -> None:
         sys.exit("enough")
@@ -377,7 +379,7 @@ async def test_what_a_function_that_ends_the_process_has_claimed_is_offered_agai
 
 
 async def test_a_function_may_raise_stop_iteration(served: NodeProcess) -> None:
-    """The worker used to wait for ever, and to renew the lease."""
+    """Regression: the worker waited for ever and kept renewing the lease."""
 
     @worker(name="counter", publisher_ids=["iterates"])
     def first(task: ClaimedTask) -> str:

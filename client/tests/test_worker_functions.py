@@ -1,4 +1,4 @@
-"""What a worker's function may be, and what it may raise."""
+"""The kinds of function that a worker may have, and what they may raise."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Counter:
 
 
 async def ended(node: NodeProcess, work: Callable[[ClaimedTask], Any]) -> Task:
-    """What becomes of a contract that a worker of that function has; the worker itself goes on until it is stopped."""
+    """Return the finished contract of a worker with this function. The worker itself must go on until it is stopped."""
     counting = worker(name="odd counter", publisher_ids=["odd counts"])(work)
     async with AsyncRelay(node.url) as relay, asyncio.timeout(PATIENCE):
         offered = await relay.tasks.offer("odd counts", "Count the letters", max_attempts=1)
@@ -43,12 +43,12 @@ async def ended(node: NodeProcess, work: Callable[[ClaimedTask], Any]) -> Task:
 
 @pytest.mark.parametrize("work", [Counter(), wrapped], ids=["object", "wrapped"])
 async def test_an_async_function_need_not_look_like_one(served: NodeProcess, work: Callable[..., Any]) -> None:
-    """Every contract failed: a coroutine is no JSON."""
+    """Regression: every contract failed, because the coroutine was taken for the result and is not JSON."""
     assert (await ended(served, work)).get("result_payload") == len("Count the letters")
 
 
 async def test_a_failure_in_other_types_than_text_ends_no_worker(served: NodeProcess) -> None:
-    """The exception itself is easily given for its text."""
+    """For example, it is easy to pass the exception itself instead of its text."""
     given: list[Any] = [404, ValueError("page 2 is blank"), "no"]
 
     def fail(_: ClaimedTask) -> None:

@@ -1,4 +1,4 @@
-"""What can never succeed is raised at once and not retried: wrong addresses, texts and answers."""
+"""Calls that can never succeed raise at once and are not retried: wrong addresses, texts and answers."""
 
 import asyncio
 import pickle
@@ -48,7 +48,7 @@ def test_what_cannot_be_the_address_of_a_node_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://desk:opensesame@node.example", "http://opensesame@node.example:0"])
 def test_an_address_with_a_password_is_refused_without_repeating_it(url: str) -> None:
-    """httpx sent it instead of every token, errors showed it, and aiohttp raised a ValueError."""
+    """Regression: httpx sent the password in place of every token, errors showed it, and aiohttp raised ValueError."""
     with pytest.raises(UsageError) as refused:
         Relay(url)
     assert "opensesame" not in str(refused.value)
@@ -68,7 +68,7 @@ def test_an_address_is_signed_as_libraries_send_it(url: str, base: str) -> None:
 
 
 def test_a_client_is_of_one_event_loop(transport: AsyncTransport) -> None:
-    """In a second one, it raised RuntimeError now and then."""
+    """Regression: in a second event loop, the client occasionally raised RuntimeError."""
     relay = AsyncRelay("http://127.0.0.1:1", transport=transport, tries=1)
     with asyncio.Runner() as first:
         with pytest.raises(Unreachable):
@@ -112,7 +112,7 @@ def test_what_cannot_be_sent_is_refused(call: Callable[[Relay], object]) -> None
 
 
 def test_a_name_that_no_host_can_have_cannot_be_reached() -> None:
-    """It used to raise UnicodeError."""
+    """Regression: such names raised UnicodeError."""
     for name in ("a..b", f"{'a' * 64}.example", "xn--a"):
         with Relay(f"http://{name}") as relay, pytest.raises(UsageError):
             relay.node.health()
@@ -125,7 +125,7 @@ async def test_a_name_that_no_host_can_have_cannot_be_reached_beside_others() ->
 
 
 async def test_a_refusal_can_be_passed_between_processes(transport: AsyncTransport) -> None:
-    """A pool of processes used to break, or to hang, when a call in one of them was refused."""
+    """Regression: a process pool broke or hung when a call in one of its processes was refused."""
     async with FixedAnswer(MOVED) as other, AsyncRelay(other.url, transport=transport) as relay:
         with pytest.raises(Refused) as refused:
             await relay.node.health()
@@ -179,7 +179,7 @@ async def test_a_redirect_is_no_success(transport: AsyncTransport) -> None:
             with pytest.raises(Refused, match=r"https://node\.example/moved") as refused:
                 await asyncio.wait_for(asking, PATIENCE)
             assert refused.value.status == 301
-        assert await relay.artifacts.content("1") is None  # its Location says where the bytes are
+        assert await relay.artifacts.content("1") is None  # a redirect, whose Location says where the bytes are
 
 
 async def test_an_answer_of_something_else_is_no_success(transport: AsyncTransport) -> None:
@@ -191,7 +191,7 @@ async def test_an_answer_of_something_else_is_no_success(transport: AsyncTranspo
 
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b'{"status":"ok"}', b"[" * 100_000])
 async def test_json_of_something_else_is_no_success(transport: AsyncTransport, tmp_path: Path, content: bytes) -> None:
-    """It used to raise KeyError, TypeError and RecursionError."""
+    """Regression: such answers raised KeyError, TypeError or RecursionError."""
     async with FixedAnswer(answer("200 OK", content)) as other, AsyncRelay(other.url, transport=transport) as relay:
         for asking in (
             relay.artifacts.upload(b"name", "desk"),
@@ -205,7 +205,7 @@ async def test_json_of_something_else_is_no_success(transport: AsyncTransport, t
 
 
 async def test_members_of_other_types_than_a_nodes_are_no_success(transport: AsyncTransport) -> None:
-    """They used to raise TypeError and AttributeError."""
+    """Regression: such answers raised TypeError or AttributeError."""
     odd = answer("200 OK", b'{"tasks":null,"lines":[1],"messages":2,"upload_url":"/","upload_headers":[]}')
     async with FixedAnswer(odd) as other, AsyncRelay(other.url, transport=transport) as relay:
         for asking in (
@@ -216,13 +216,13 @@ async def test_members_of_other_types_than_a_nodes_are_no_success(transport: Asy
         ):
             with pytest.raises(InvalidAnswer):
                 await asyncio.wait_for(asking, PATIENCE)
-        with pytest.raises(AttributeError):  # an argument is wrong, and no answer
+        with pytest.raises(AttributeError):  # the argument is wrong, not the answer
             await relay.artifacts.upload(3, "desk")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("detail", ['["text"]', '[{"msg": "text"}]', '[{"loc": 1, "msg": "text"}]', "[" * 100_000])
 async def test_a_refusal_may_have_any_content(transport: AsyncTransport, detail: str) -> None:
-    """It used to raise TypeError, KeyError and RecursionError."""
+    """Regression: such refusals raised TypeError, KeyError or RecursionError."""
     refusal = answer("422 Unprocessable Content", f'{{"detail": {detail}}}'.encode())
     async with FixedAnswer(refusal) as other, AsyncRelay(other.url, transport=transport) as relay:
         with pytest.raises(InvalidRequest):

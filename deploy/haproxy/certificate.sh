@@ -1,6 +1,6 @@
 #!/bin/sh
-# certbot runs this with each certificate of the node, the first and renewed ones, as its --deploy-hook. HAProxy takes chain
-# and key from one file, and goes on with the new one without a broken connection.
+# certbot runs this as its --deploy-hook for every certificate of the node, the first one and each renewal. HAProxy
+# needs the chain and the key in one file. A reload takes over the new file without breaking connections.
 set -eu
 umask 077
 cat "$RENEWED_LINEAGE/fullchain.pem" "$RENEWED_LINEAGE/privkey.pem" >/etc/haproxy/relay.pem.new

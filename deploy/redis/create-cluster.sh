@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes one Redis Cluster of empty servers, once: half of them primaries, each with a replica. A cluster that is
-# there already is left as it is, so this may run at every start.
+# Create a Redis Cluster from empty servers: half of them become primaries, each with a replica. An existing cluster is
+# left unchanged, so this may run at every start.
 #
 #   create-cluster.sh host:port host:port ...
 set -eu

@@ -1,13 +1,14 @@
 #!/bin/sh
-# `relay-node` for the operator of a machine: any command, as the user and with the settings of the service. Installed as
-# /usr/local/sbin/relay-node.
+# Run any `relay-node` command as the user of the service and with its settings, for the operator of a machine.
+# Installed as /usr/local/sbin/relay-node.
 #
-# The files of settings are systemd's, so they are read as systemd reads them. A shell that ran them would take
-# RELAY_REDIS_URL=rediss://host?a=1&b=2 for two commands, and `relay-node check` would vouch for another Redis. Only
-# what goes over several lines is not understood here.
+# The settings files are meant for systemd, so they are parsed as systemd does. If a shell executed them, it would take
+# RELAY_REDIS_URL=rediss://host?a=1&b=2 for two commands, and `relay-node check` would check another Redis. Unlike
+# systemd, this script does not understand values that span several lines.
 set -eu
 
-# Set what a file says: the first `=` ends a name; blank lines and comments count for nothing; quotes around a value go.
+# Export the settings of a file. The first `=` ends a name. Blank lines and comments are ignored. Quotes around a value
+# are removed.
 settings_of() {
   if [ ! -r "$1" ]; then return; fi
   while IFS= read -r line || [ -n "$line" ]; do
@@ -24,14 +25,14 @@ settings_of() {
   done <"$1"
 }
 
-# A text without the blanks around it.
+# Print a text without surrounding whitespace.
 trimmed() {
   printf '%s\n' "$1" | sed 's/^[[:space:]]*//; s/[[:space:]]*$//'
 }
 
 export RELAY_DATA_DIR=/var/lib/relay-node
 settings_of /etc/relay-node.env
-# Another user of Redis, who may copy it; `check` is about the rights of the node's own.
+# These commands need another Redis user, who may copy its data. `check` is about the rights of the node's own user.
 case ${1-} in admin | restore) settings_of /etc/relay-node-operator.env ;; esac
 cd "$RELAY_DATA_DIR"
 exec runuser --user relay -- /opt/relay-node/bin/relay-node "$@"

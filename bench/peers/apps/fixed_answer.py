@@ -1,4 +1,4 @@
-"""Read the body, send a fixed acknowledgement: over bare ASGI, and over RSGI."""
+"""Apps that read the body and send a fixed acknowledgement, over bare ASGI and over RSGI."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A relay in the plain style: one model, one route, a few awaits on redis-py."""
+"""A plain relay: one model, one route, and a few awaited calls to redis-py."""
 
 # This runs in .venv-bench, whose packages the type checker does not see.
 # pyright: basic, reportMissingImports=false
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 app = FastAPI()
 store = redis.Redis(unix_socket_path=os.environ["REDIS_SOCKET"], decode_responses=True)
 
-LIMIT = 100_000  # as high as the node's while it is measured: counted, never reached
+LIMIT = 100_000  # as high as the node's limit during measurements: counted but never reached
 
 
 class Message(BaseModel):

@@ -1,4 +1,4 @@
-"""The example langgraph_pair.py with models that follow a script; writes what the planner says."""
+"""Runs the example langgraph_pair.py with models that follow a script, and prints the planner's final text."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ NAME = "langgraph-planner"
 
 
 class Scripted(BaseChatModel):
-    """Takes the next step of its script."""
+    """A model that takes the next step of its script."""
 
     script: Callable[[str, list[str]], steps.Step]
 

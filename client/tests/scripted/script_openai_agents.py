@@ -1,4 +1,4 @@
-"""The example openai_agents_pair.py with models that follow a script; writes what the planner says."""
+"""Runs the example openai_agents_pair.py with models that follow a script, and prints the planner's final text."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ NAME = "openai-agents-planner"
 
 
 class Scripted(Model):
-    """Takes the next step of its script."""
+    """A model that takes the next step of its script."""
 
     def __init__(self, script: Callable[[str, list[str]], steps.Step]) -> None:
         self.script = script
@@ -45,7 +45,7 @@ class Scripted(Model):
 
 
 def text_of(output: Any) -> str:
-    """What a tool returned: the text of its MCP content, which the SDK passes on as JSON."""
+    """Return the text in the MCP content that a tool returned, which the SDK passes on as JSON."""
     found = json.loads(output) if isinstance(output, str) else output
     if isinstance(found, list):
         found = found[0]

@@ -1,4 +1,4 @@
-"""The example pydantic_ai_team.py with a model that follows a script; writes what the planner says."""
+"""Runs the example pydantic_ai_team.py with a model that follows a script, and prints the planner's final text."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ REPORT = "Solar panels now make 12.5 percent of our power. The year before it wa
 
 
 def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Desks answer at once; the planner takes one step after another."""
+    """Return the model's next response. A desk answers at once; the planner takes one step after another."""
     if info.output_tools:
         return desk(info.output_tools[0].name, info.output_tools[0].parameters_json_schema, str(messages[0]))
     if not info.function_tools:
@@ -34,7 +34,7 @@ def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def desk(tool: str, schema: dict[str, Any], asked: str) -> ModelResponse:
-    """The work of a desk, chosen by what it has to deliver."""
+    """Return the result of a desk, chosen by the schema that the result must have."""
     if "headline" in schema["properties"]:
         result: dict[str, Any] = {"headline": "Solar grows", "sentences": ["It makes more power than before."]}
     else:

@@ -1,4 +1,4 @@
-"""What a planner and a worker do with the node's MCP tools, in any framework."""
+"""The scripted steps of a planner and a worker with the node's MCP tools, for any framework."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ Step = tuple[str, dict[str, Any]] | str
 
 
 def planner(name: str, told: list[str]) -> Step:
-    """The planner's next step, after what the tools have returned so far."""
+    """Return the planner's next step. `told`: what the tools have returned so far."""
     if not told:
         offer = {"publisher_id": name, "title": "Summarise this report", "description": REPORT, "lease_seconds": 60}
         return "offer_task", {**offer, "skills": ["summarise"], "result_schema": SCHEMA}
@@ -23,7 +23,7 @@ def planner(name: str, told: list[str]) -> Step:
 
 
 def worker(name: str, told: list[str]) -> Step:
-    """The worker's next step; it works for that planner alone."""
+    """Return the next step of a worker that works only for the planner `name`."""
     if not told or "claim_token" not in told[0]:
         return "claim_next_task", {
             "assignee_id": "worker",
