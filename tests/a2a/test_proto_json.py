@@ -1,6 +1,4 @@
-"""Forms that official clients send and ProtoJSON allows: empty for unset, other notations of numbers, other field
-names.
-"""
+"""Forms that official clients send and ProtoJSON allows: empty for unset, numbers in other notations, file names."""
 
 from typing import Any
 

@@ -99,8 +99,7 @@ async def test_a_request_that_is_not_made_counts_nowhere(
     async with FixedAnswer(answer("200 OK")) as server, AsyncExitStack() as places_held:
         assert isinstance(await result_of(f"{server.url}/card", "ann"), CallAnswer)
         before = await counted(node)
-        # three for the client, the host and the network as a whole, and three for the client's share of each
-        assert len(before) == 6
+        assert len(before) == 6  # of the client, the host and the network: one in all, and one of its own share
         for number in range(taken):
             await places_held.enter_async_context(held.of(f"site {number}", f"d{number}.example"))
         monkeypatch.setattr(concurrency, "TURN_SECONDS", 0.01)

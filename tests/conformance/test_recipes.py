@@ -77,7 +77,7 @@ async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_p
 
 
 async def test_a_request_is_signed_for_a_node_below_a_path(tmp_path: Path) -> None:
-    """The path must not be taken for a part of the host, which would sign another URL than the one requested."""
+    """The path must not be taken for a part of the host, or the signed URL would differ from the requested one."""
     with StrippingProxy("/relay") as proxy, NodeProcess(tmp_path) as node:
         node.start(RELAY_EMBEDDING_MODEL="none", RELAY_WORKERS="1", RELAY_BASE_URL=proxy.url).ready()
         proxy.leading_to(node.port)

@@ -235,7 +235,7 @@ def test_an_operation_that_names_no_credential_needs_none() -> None:
 
 
 def test_a_page_fails_as_a_page() -> None:
-    """A page must not be said to fail in the form of a protocol, nor never in JSON."""
+    """A page fails as HTML or, for clients that prefer it, as the general JSON error, not in the form of a protocol."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
     answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
     failed = answers["default"]

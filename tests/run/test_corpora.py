@@ -1,4 +1,4 @@
-"""Which features can be searched, and at whose charge their entities are indexed."""
+"""Which features can be searched, and in which client's turn their entities are indexed."""
 
 from typing import Any
 

@@ -77,7 +77,7 @@ def test_an_embedded_redis_may_use_half_of_the_memory_of_its_unit(unit: Path, tm
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """The event loop of a web process. Signals are blocked as in a process that is just starting.
 
-    `kept_as_it_was` removes the handlers that uvloop leaves when it is closed.
+    uvloop leaves its handlers installed when it is closed; `kept_as_it_was` restores the previous ones.
     """
     with kept_as_it_was():
         loop = uvloop.new_event_loop()
@@ -99,7 +99,7 @@ def test_a_signal_that_comes_between_the_start_of_the_application_and_of_its_ser
     async def app(_scope: object, _receive: object, send: Any) -> None:
         loop.add_signal_handler(signum, heeded.set)
         await send({"type": "lifespan.startup.complete"})
-        time.sleep(0.3)  # noqa: ASYNC251 - others have the processor
+        time.sleep(0.3)  # noqa: ASYNC251 - gives the CPU to other processes
         await heeded.wait()
 
     started = LifespanProtocol(launch._unblocking_signals(app))  # pyright: ignore[reportPrivateUsage]

@@ -62,7 +62,7 @@ def test_web_processes_that_are_still_loading_end_at_once(small: NodeProcess) ->
 def test_a_signal_that_comes_while_the_supervisor_has_a_lock_stops_it(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data", (sys.executable, "-c", AT_A_LOCK)) as node:
         node.start().line("child started", child="worker")
-        node.signal(signal.SIGTERM)  # in case the first signal was lost
+        node.signal(signal.SIGTERM)  # in case the supervisor takes no lock
         assert node.wait() == 0
 
 

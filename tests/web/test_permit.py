@@ -223,7 +223,7 @@ async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: De
 
 
 async def test_who_is_over_a_limit_when_it_is_switched_off_may_try_again(desk: Desk) -> None:
-    """Neither a 500 nor a 200 for something that was not kept would be true."""
+    """The answer must be neither a 500, nor a 200 for something that was not kept."""
     async with desk.permit() as permit:
         desk.limiter.change(Limits(task=Limit(0, 60)))
         with pytest.raises(Refused, match=r"store\.busy"):

@@ -30,7 +30,7 @@ async def test_a_query_has_so_many_parameters_at_most(node: NodeUnderTest) -> No
 
 
 def test_a_query_may_be_typed_without_escapes() -> None:
-    """Unescaped UTF-8 must not be refused as something else."""
+    """Such a query must not be refused as one that is not UTF-8."""
     assert parameters_of("q=café&café=caf%C3%A9+é".encode()) == {"q": "café", "café": "café é"}
 
 
