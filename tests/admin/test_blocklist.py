@@ -95,8 +95,7 @@ async def test_an_unblocked_client_is_served_again(node: NodeUnderTest, admin: A
 async def test_a_prefix_blocks_all_its_addresses(node: NodeUnderTest, admin: Admin) -> None:
     await admin("clients", "block", "198.51.100.0/24", "2001:db8:1::/48", "2001:db8:2::7")
     # Three networks are three writes, and a process may read the list between them.
-    # the last one is in the /64 of a blocked address
-    for address in ("198.51.100.200", "2001:db8:1:ffff::9", "2001:db8:2::8"):
+    for address in ("198.51.100.200", "2001:db8:1:ffff::9", "2001:db8:2::8"):  # the last: in a blocked address' /64
         await until(lambda address=address: is_refused(node, address))
     assert not await is_refused(node, "198.51.101.1")
     assert not await is_refused(node, "2001:db8:2:1::7")

@@ -20,7 +20,7 @@ AGENTS_EACH = 13 if FULL else 2
 """Agents of each kind, each on its own host: 299 in all in the full run."""
 
 UNTIL_AGAIN = HIDDEN_MS / 1000 + PATIENCE
-"""Seconds until another worker has repeated a check without a result: the visibility timeout, and time for the check."""
+"""Seconds until another worker has repeated a check without result: the visibility timeout, and time for the check."""
 
 SECONDS = 4.0
 """Timeout of a request, in seconds. Requests to a slow host reach it; all others must be answered sooner, even on a
