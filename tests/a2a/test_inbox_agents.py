@@ -94,7 +94,7 @@ async def test_an_answer_goes_on_with_the_task_once(node: NodeUnderTest) -> None
     asked = await got(node, inbox, task)
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     answers = await asyncio.gather(*[sent(node, inbox, message(f"{year}", taskId=task["id"])) for year in (1999, 2001)])
-    # one of two concurrent answers must not get 409
+    # One of two concurrent answers must not get 409.
     assert sorted(answer.status_code for answer in answers) == [200, 400]
     second = await answered(node, inbox, reply="Done.")
     assert (second["in_reply_to"], second["thread"]) == (first["id"], first["thread"])

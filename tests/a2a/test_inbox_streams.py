@@ -76,7 +76,7 @@ async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and
 async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    # at a heartbeat, the stream would read the task, too
+    # At a heartbeat, the stream would read the task, too.
     monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 2 * PATIENCE)
     inbox = await opened(node)
     task = await begun(node, inbox)

@@ -20,7 +20,7 @@ async def test_a_signed_offer_is_one_of_its_key(node: NodeUnderTest) -> None:
     assert task["metadata"]["isSigned"] is True
     contract = (await node.client.get(f"/api/v1/tasks/{task['id']}")).json()
     assert contract["is_signed"] is True
-    # the signed body is an A2A message, which the record does not show
+    # The signed body is an A2A message, which the record does not show.
     assert "signed_body" not in contract["signature"]
 
 

@@ -200,7 +200,7 @@ async def test_a_copy_of_a_server_is_what_it_had(tmp_path: Path) -> None:
             await snapshot(location.servers[0], location, tmp_path / "none.rdb")
         known = locate(server.url.replace("unix://", "unix://:x%20y@"))
         assert await snapshot(known.servers[0], known, tmp_path / "some.rdb")
-    # must not be reported as a fault of the backup's directory
+    # Must not be reported as a fault of the backup's directory.
     with pytest.raises(StoreUnavailable, match="out of reach"):
         await snapshot(ServerAddress("relay.invalid", 6379), known, tmp_path / "gone.rdb")
 

@@ -256,7 +256,7 @@ async def test_a_result_that_was_not_accepted_yet_is_not_accepted_here_by_silenc
     assert (await admin("export", str(file))).status == 0
     await node.store.command("DEL", keys.task(task["id"]))
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    # as if the review period had ended long ago
+    # As if the review period had ended long ago.
     lines[1]["fields"]["review_ends_at"] = lines[1]["fields"]["submitted_at"]
     file.write_text("\n".join(map(json.dumps, lines)))
     assert (await admin("import", str(file))).status == 0

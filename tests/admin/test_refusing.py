@@ -62,7 +62,7 @@ async def test_the_redis_to_search_in_does_not_answer(
     with RedisServer(tmp_path / "search", port=free_port()) as searched:
         monkeypatch.setenv("RELAY_SEARCH_URL", searched.url)
         assert (await admin("status", "--json")).data["no_searches"] == ""
-    # the rest of the text comes from the event loop
+    # The rest of the text comes from the event loop.
     why = f"Redis at 127.0.0.1:{searched.port} is out of reach: [Errno 111] Connect"
     assert (await admin("status", "--json")).data["no_searches"].startswith(why)
     assert f"searches   refused: {why}" in (await admin("status")).out

@@ -40,7 +40,7 @@ class Pages(BaseHTTPRequestHandler):
 def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
     """Yield the URL of a server with these pages."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
-        # with the default poll interval, each test would wait half a second
+        # With the default poll interval, each test would wait half a second.
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -97,7 +97,7 @@ async def test_each_kind_of_agent_is_found_to_be_what_it_is(node: NodeUnderTest,
     assert due == 0
     assert age < 3600
     assert made_up.requests["POST /good/message:send"] == 1
-    # the probe leaves no session open
+    # The probe leaves no session open.
     assert (made_up.requests["POST /mcp"], made_up.requests["DELETE /mcp"]) == (1, 1)
 
 

@@ -154,7 +154,7 @@ async def test_an_upload_url_takes_the_promised_bytes_once(node: NodeUnderTest) 
     assert (await upload(node, artifact)).status_code == 200
     again = await upload(node, artifact)
     assert refused(again) == (409, "blob.uploaded")
-    # tells clients that got no answer to the first upload what to do next
+    # Tells clients that got no answer to the first upload what to do next.
     assert "complete the artifact" in again.json()["error"]
 
 

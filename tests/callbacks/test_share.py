@@ -123,7 +123,7 @@ async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(
     admitted = await calls.ask("second")
     assert isinstance(admitted, Admitted)
     await calls.breaker.refund(admitted)
-    # two are before it again, but it need not wait for the end of the minute
+    # Two are before it again, but it need not wait for the end of the minute.
     assert await calls.seconds("fourth") == 2 * 60 / 2
     assert await calls.may("third")
     assert await calls.seconds("second") == 60

@@ -52,7 +52,7 @@ async def test_a_server_with_another_curve_alone_is_asked_again(tmp_path: Path):
     tls, trusting = certificate(tmp_path, "agent.example")
     tls.set_ecdh_curve("secp384r1")
 
-    # not with asyncio, which closes the connection without giving a reason
+    # Not with asyncio, which closes the connection without giving a reason.
     def serve(listening: socket.socket) -> str | None:
         with pytest.raises(ssl.SSLError), tls.wrap_socket(listening.accept()[0], server_side=True):
             pass

@@ -78,7 +78,7 @@ async def test_a_frozen_primary_costs_others_nothing(cluster: Cluster, store: St
 
 
 async def test_a_lost_primary_loses_nothing_of_what_others_answer(lenient_cluster: Cluster, open_store: Opener) -> None:
-    # four calls at a time
+    # Four calls at a time.
     store = await open_store(lenient_cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)
     steps = [COUNT(f"answered:{tag(partition)}", 1) for partition in range(PARTITIONS)]
     primary = [lenient_cluster.primary_of(slot_of(tag(partition))) for partition in range(PARTITIONS)]

@@ -59,7 +59,7 @@ async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster,
     async with running(settings) as node:
         threads: list[str] = []
         for number in range(THREADS):
-            # a thread's partition is the one where its client's limits are counted
+            # A thread's partition is the one where its client's limits are counted.
             author = node.client_at(f"198.51.100.{number}")
             posted = await author.post("/api/v1/board", json={"title": f"Topic {number}", "body": BODY})
             threads.append(posted.json()["id"])

@@ -45,7 +45,7 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again(
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
-        # present from the beginning, so that a monitor sees the first failure as an increase
+        # Present from the beginning, so that a monitor sees the first failure as an increase.
         assert counters.RESTARTS == {"reader": 0}
         await asyncio.wait_for(well.wait(), PATIENCE)
     await tasks.close()

@@ -80,7 +80,7 @@ def test_a_process_that_is_started_again_has_the_settings_in_force(written: Path
     written.write_text("workers = 7")
     settings = load({**environment, **passed_on})
     assert (settings.port, settings.host, settings.workers) == (9001, "0.0.0.0", Settings().workers)
-    # children inherit the environment, so its values are not handed down
+    # Children inherit the environment, so its values are not handed down.
     assert load(passed_on).port == Settings().port
 
 

@@ -131,7 +131,7 @@ async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_
 
     monkeypatch.setattr(broadcast, "sleep", sleep)
     monkeypatch.setattr(broadcast, bound, 1)
-    # so that everything after the first event counts as frequent
+    # So that everything after the first event counts as frequent.
     monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)
     readers = [Reader() for _ in range(3)]
     waiting = [asyncio.create_task(joined(told).next(LONG, reader.hear)) for reader in readers]
@@ -160,7 +160,7 @@ async def test_the_rest_is_short_after_seldom_events_and_while_there_is_more_to_
 
     monkeypatch.setattr(broadcast, "sleep", sleep)
     monkeypatch.setattr(broadcast, "NOTIFIED_AT_ONCE", 1)
-    # so that everything after the first event counts as frequent
+    # So that everything after the first event counts as frequent.
     monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)
     monkeypatch.setattr(broadcast, "SHORT_REST", 0.0)
     reader = Reader()
@@ -220,7 +220,7 @@ async def test_what_was_read_before_a_pause_does_not_count_against_who_follows_a
     monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
 ) -> None:
     monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 1000)
-    # after a few times this, an unused channel is unsubscribed
+    # An unused channel is unsubscribed after a few of these intervals.
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     await numbers.grow(100)
     first = joined(told)

@@ -234,7 +234,7 @@ async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(emp
             await node.store.run_all([entry] * 50)
         query = {"topic": "board", "types": "thread.closed", "cursor": "earliest"}
         answers = [await node.client.get("/api/v1/events", params=query) for _ in range(3)]
-    # the limit allows a client to look at 1,000 events
+    # The limit allows a client to look at 1,000 events.
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[0].json()["events"] == []
     assert answers[2].headers["x-error-code"] == "limit.throughput"

@@ -40,7 +40,7 @@ async def test_who_waits_gets_as_many_as_it_wants_of_those_that_come_together(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr("node.events.broadcast.POLL_SECONDS", 1000.0)
-    # after a few times this, an unused channel is unsubscribed
+    # An unused channel is unsubscribed after a few of these intervals.
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     threads = [(await post(node, "/api/v1/board", ENGLISH))["id"] for _ in range(2)]
     waiting = asyncio.create_task(page(node, "board", wait=20, limit=limit))

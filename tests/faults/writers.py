@@ -166,7 +166,7 @@ class Kept:
 
 async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
     """Read everything there is."""
-    # this is the test's own store, which may reconnect later than the node's
+    # This is the test's own store, which may reconnect later than the node's.
     await eventually(lambda: node.store.connected)
     result = Kept()
 

@@ -255,7 +255,7 @@ async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_mov
 async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # each has the process to itself, so the number of requests is free
+    # Each has the process to itself, so the number of requests is free.
     monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)
     thread = (await done(node, "post_thread", title="Replies by a tool", body="Each of them costs what it weighs."))[
         "id"

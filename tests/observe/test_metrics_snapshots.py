@@ -84,7 +84,7 @@ def test_the_slowest_event_loop_speaks_for_all(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_stuck_does_not_count_as_alive(tmp_path: Path) -> None:
-    # too old; or later than now, since the clock of an earlier boot may have been ahead
+    # Too old, or later than now, because the clock of an earlier boot may have been ahead.
     for age in (snapshots.ALIVE_SECONDS + 1, -60):
         write(tmp_path / "a.counts", snapshot(os.getpid(), 1, in_flight=1, age=age))
         assert alive(read(tmp_path)) == {}
@@ -142,7 +142,7 @@ def test_of_two_that_start_at_a_time_one_takes_over_what_the_dead_counted(tmp_pa
     write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
     first, second = new_path(tmp_path, "web", os.getppid()), new_path(tmp_path, "web", os.getpid())
     taken, _ = take_over(first)
-    # the first process has not written yet, so its file still has the counts of the dead one
+    # The first process has not written yet, so its file still has the counts of the dead one.
     assert take_over(second) == ([], False)
     for path, pid, inherited in ((first, os.getppid(), taken), (second, os.getpid(), [])):
         own = snapshot(pid, 1)

@@ -100,7 +100,7 @@ def test_what_a_request_sends_to_redis_and_does_not_wait_for_is_an_event_of_its_
         # The note to the search, from a process that does not know yet whether this Redis has a query engine.
         ("sent", {"db.system.name": "redis", "db.operation.name": "doc_put"})
     ]
-    # the list's update was sent as well, in one command with others
+    # The list's update was sent as well, in one command with others.
     assert json.loads(node.get("/api/v1/board"))["threads"][0]["id"] == posted["id"]
 
 

@@ -14,7 +14,7 @@ async def test_beyond_the_limit_each_site_has_its_share(door: Door) -> None:
     assert refused(door.come(3, client=MODEST)) == [False, False, True]  # the limit of 4 is shared by two sites
     assert refused(door.come(1, client="203.0.113.9")) == [False]
     assert refused(door.come(1, client="203.0.113.10")) == [False]
-    # shared by four sites; this one is the fifth, which leaves nothing for a sixth
+    # Shared by four sites; this one is the fifth, which leaves nothing for a sixth.
     assert refused(door.come(1, client="203.0.113.11")) == [False]
     assert refused(door.come(1, client="203.0.113.12")) == [True]
 

@@ -27,7 +27,7 @@ async def test_the_minute_is_that_before_the_third_wherever_it_begins(node: Node
         await node.client.post(RELAY, json=HELLO)
     [copies] = await node.names("copies:*")
     last, first = map(int, (await node.store.command("GET", copies)).split())  # type: ignore[union-attr]
-    # as if the first came a minute before
+    # As if the first came a minute before.
     await node.store.command("SET", copies, f"{last} {first - 60_000}", "PX", 60_000)
     answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
     assert [len(answer.content) > 0 for answer in answers] == [True, False, False]

@@ -82,7 +82,7 @@ def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         node.start().ready().line("embedding model loaded")
         for command, answer in TOUR:
-            # longest first, because a token contains an address
+            # Longest first, because a token contains an address.
             for printed, real in sorted(ids.items(), key=lambda pair: -len(pair[0])):
                 command = command.replace(printed, real)  # noqa: PLW2901
             command = command.replace(ADDRESS, node.url)  # noqa: PLW2901

@@ -1,4 +1,4 @@
-"""What is old is removed, and nothing else (docs/operations.md, "What is kept")."""
+"""What is old is compacted or removed, and nothing else (docs/operations.md, "What is kept")."""
 
 from pathlib import Path
 from typing import Any

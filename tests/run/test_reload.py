@@ -178,7 +178,7 @@ def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mappi
     """Run a process on a terminal until it writes `begun`, then close the terminal. Returns the exit status."""
     child, terminal = pty.fork()
     if child == 0:
-        # with this variable, no log line would wait in a buffer that can no longer be written
+        # With this variable, no log line would wait in a buffer that can no longer be written.
         os.environ.pop("PYTHONUNBUFFERED", None)
         os.environ.update(environment)
         os.execv(sys.executable, (sys.executable, *command))

@@ -93,7 +93,7 @@ def test_the_worker_runs_behind_redis_and_web(lasting: NodeProcess) -> None:
     assert [os.getpriority(os.PRIO_PROCESS, child) for child in (server, web)] == [ours, ours]
     # In separate sessions, they would be scheduled as equals whatever their priorities (sched(7), autogroups).
     assert {os.getsid(child) for child in (server, web, worker)} == {os.getsid(lasting.pid)}
-    # separate process groups, so that Ctrl-C reaches only one
+    # Separate process groups, so that Ctrl-C reaches only one.
     assert len({os.getpgid(each) for each in (lasting.pid, server, web, worker)}) == 4
 
 

@@ -95,7 +95,7 @@ async def test_the_snippet_is_cut_from_the_reply_that_matches_best(board: Search
             await board.reply(thread, answer)
         await board.emptied()
 
-        # by the worker, which knows the reply; an answer given before the worker is there does not
+        # By the worker, which knows the reply; an answer given before the worker is there does not.
         async def shown() -> bool:
             return (await board.found("flour", thread)).snippet == ANSWERS[1]
 

@@ -290,7 +290,7 @@ async def test_new_replies_are_sent_to_an_open_page(node: NodeUnderTest) -> None
 
 
 async def test_a_text_that_is_its_own_title_is_listed_once(node: NodeUnderTest) -> None:
-    # as in a relayed message
+    # As in a relayed message.
     await opened(node, title="Who can read a long report?", body="Who can read a long report?")
     assert (await shown(node, "/board")).text.count("Who can read a long report?") == 1
 

@@ -39,7 +39,7 @@ def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
     steps = [abs(after - before) for before, after in pairwise(tails)]
     assert min(steps) > 2**34
     ones = [sum(tail >> bit & 1 for tail in tails) for bit in range(62)]
-    # each bit is set about half of the time: a tolerance of 9 standard deviations
+    # Each bit is set about half of the time: a tolerance of 9 standard deviations.
     assert all(800 < count < 1200 for count in ones)
 
 

@@ -21,7 +21,7 @@ from tests.support.lone_request import lone_request
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
 
-# not the web process itself, if it was forked from a process that had already imported this module
+# Not the web process itself, if it was forked from a process that had already imported this module.
 IMPORTED_BY = os.getpid()
 
 LOADS_FOR_EVER = "LOADS_FOR_EVER"  # environment variable that keeps web processes from taking requests

@@ -193,7 +193,7 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     await act(node, task, "complete", **token, result_payload={"pages": 2})
     accepted = (await act(node, task, "accept", **publisher)).json()
     assert (accepted["status"], accepted["result_payload"]) == ("completed", {"pages": 2})
-    # with the same reason as its first rejection
+    # With the same reason as its first rejection.
     late = await act(node, task, "reject", **publisher, reason="Two pages, please.")
     assert refused(late) == (409, "task.state")
     assert [event["type"] for event in await told(node.store, task["id"])][2:] == [

@@ -73,7 +73,7 @@ async def test_a_worker_may_work_for_some_publishers_only(node: NodeUnderTest) -
 
 
 async def test_who_waits_is_given_what_comes(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    # at that interval, the process would look, too
+    # At that interval, the process would look, too.
     monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 2 * WOKEN)
     waiting = asyncio.create_task(claim_next(node, wait=30, skills=["law"]))
     await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
@@ -241,7 +241,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
 
 
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    # so that every newcomer lets the list be read again
+    # So that every newcomer lets the list be read again.
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     tasks, claims, matching = process_on(node.store)
     await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
@@ -256,7 +256,7 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
 
 async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """Otherwise it would be skipped in the list for seconds, like one that was handed out a moment ago."""
-    # so that every newcomer lets the list be read again
+    # So that every newcomer lets the list be read again.
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     tasks, claims, matching = process_on(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")

@@ -92,7 +92,7 @@ async def test_a_refusal_a_page_or_a_cancel_does_not_fetch_the_result(
     for what, (body, status) in REFUSED.items():
         assert (await act(node, task, what, **body)).status_code == status, what
         assert meter.moved < SMALL, what
-    # the publisher may do so, but is refused because the contract is completed
+    # The publisher may do so, but is refused because the contract is completed.
     for what in ("retry", "accept", "cancel"):
         answer = await act(node, task, what, publisher_token=task["publisher_token"])
         assert refused(answer) == (409, "task.state")

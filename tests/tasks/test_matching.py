@@ -62,7 +62,7 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     """Otherwise the whole list is compared with all waiting workers in one go, again and again: a thousand workers and
     four thousand offers would block the process for half of each second.
     """
-    # so that every newcomer lets the list be read again
+    # So that every newcomer lets the list be read again.
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     monkeypatch.setattr("node.tasks.offers.matching.COMPARED_AT_ONCE", AT_ONCE)
     feed, compared, others, have_looked = MadeUpList(node.store), Counter[int](), OtherTurns(), 0
@@ -186,7 +186,7 @@ async def test_who_goes_away_takes_the_list_from_nobody_who_waits_for_it(node: N
 async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
     node: NodeUnderTest, monkeypatch: MonkeyPatch, seconds: float
 ) -> None:
-    # so that every newcomer lets the list be read again
+    # So that every newcomer lets the list be read again.
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     monkeypatch.setattr("node.tasks.offers.matching.HANDED_SECONDS", seconds)
     feed = MadeUpList(node.store)

@@ -90,7 +90,7 @@ async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(
     claiming = asyncio.create_task(tasks_on(node.store, through=held_up).claim_as(task["id"], "worker", "7" * 32, None))
     await held_up.stands_still.wait()
     other = tasks_on(node.store)
-    # the same request, repeated at another process
+    # The same request, repeated at another process.
     claim, _ = await other.claim_as(task["id"], "worker", "7" * 32, None)
     await other.release(task["id"], Holding(claim.claim_token))
     held_up.goes_on.set()

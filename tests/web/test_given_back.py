@@ -179,7 +179,7 @@ async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeU
         first = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         paid = sum(used for _, used in charges)
         assert paid > before, path
-        # in the same millisecond, the node cannot tell that the end was an earlier one
+        # In the same millisecond, the node cannot tell that the end was an earlier one.
         ended_at = time_ns() // 1_000_000
         await eventually(lambda ended_at=ended_at: time_ns() // 1_000_000 > ended_at)
         again = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
