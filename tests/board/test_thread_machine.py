@@ -45,7 +45,7 @@ class Model:
         self.status: ThreadStatus | None = "open"
         """None once the thread is purged."""
         self.was: ThreadStatus = "open"
-        """Its status before it was hidden."""
+        """Status of the thread before it was hidden."""
         self.replies: list[str] = []
         self.hidden: set[int] = set()
         """Numbers of hidden replies."""

@@ -32,7 +32,7 @@ def test_metrics_are_not_to_be_written_there(closed: Path) -> None:
 
 
 def test_a_directory_below_one_whose_name_is_not_utf_8_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must be refused before the node starts, not end in a traceback."""
+    """Such a setting must be refused before the node starts, not end in a traceback."""
     monkeypatch.setattr(os, "getcwd", lambda: "/srv/\udcff")
     with pytest.raises(ConfigError, match="not UTF-8; choose another"):
         validate(Settings(data_dir=Path("data")))

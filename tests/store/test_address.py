@@ -76,7 +76,7 @@ def test_a_url_that_cannot_be_meant_is_refused(url: str) -> None:
     ],
 )
 def test_what_follows_a_slash_in_a_password_is_not_shown(url: str) -> None:
-    """It must not be taken for the database, an option or a path, and be logged as such."""
+    """That part of a password must not be taken for the database, an option or a path, and be logged as such."""
     with pytest.raises(ValueError, match=r"^a / or \? in a user or password is written %2F or %3F$"):
         locate(url)
 

@@ -206,7 +206,7 @@ async def test_a_repeated_transition_moves_once(node: NodeUnderTest) -> None:
 
 
 async def test_a_transition_repeated_after_its_contract_was_compacted_moves_once(node: NodeUnderTest) -> None:
-    """It must not be refused as a step on a contract that has ended."""
+    """The repetition must not be refused as a step on a contract that has ended."""
     task = await claimed(node)
     url, header = f"{TASKS}/{task['id']}/transition", {"idempotency-key": "k1"}
     await act(node, task, "transition", actor_id="summary-agent")

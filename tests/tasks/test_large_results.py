@@ -315,7 +315,7 @@ async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts
 async def test_a_list_fetches_the_text_of_a_contract_with_conditions_once(
     node: NodeUnderTest, empty_redis: RedisServer
 ) -> None:
-    """It must not come twice, with what all contracts have and again with what time may have changed."""
+    """The text must not come twice, with what all contracts have and again with what time may have changed."""
     pages = "How many panels are on these forty photographs of roofs? " * 300
     for _ in range(5):
         await offered(node, description=pages, skills=["counting"], lease_seconds=60)

@@ -27,7 +27,7 @@ Case = tuple[str, str, dict[str, Any]]
 ID = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 JSON_TYPE = "application/json"
 ENDLESS = "/mcp/sse"
-"""Its answer is a stream that the client ends; tests/mcp covers it."""
+"""A path whose answer is a stream that the client ends; tests/mcp covers it."""
 
 PROTOCOLS = re.compile(r"/api/v1/(message:|a2a/|inboxes/\{address}/a2a|mcp|tasks/\{id}:)|/mcp/")
 """Paths of A2A and MCP, which have their own forms of errors and their own conformance suites."""
