@@ -110,7 +110,7 @@ def test_going_back_without_a_former_version_changes_nothing() -> None:
 
 @pytest.mark.parametrize("words", [["--bakc"], ["back"], ["--back", "now"], ["--help"]], ids=" ".join)
 def test_the_installer_does_nothing_with_words_that_it_does_not_know(words: list[str], tmp_path: Path) -> None:
-    """The installer must not ignore unknown words and install. The test's PATH has nothing that it could install with."""
+    """The installer must not ignore unknown words and install. The test's PATH has nothing to install with."""
     for program in ("dirname", "sh"):
         (tmp_path / program).symlink_to(str(shutil.which(program)))
     ran = subprocess.run(

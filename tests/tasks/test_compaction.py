@@ -87,8 +87,8 @@ def test_the_format_stays_readable(usual: dict[bytes, bytes]) -> None:
 
 
 async def test_a_contract_that_ends_after_it_was_read_is_not_compacted_as_it_was(node: NodeUnderTest) -> None:
-    """The contract has as many fields as before, since the end of its lease was removed and the time of its end was added.
-    Otherwise the end would be lost.
+    """The contract has as many fields as before, since the end of its lease was removed and the time of its end was
+    added. Otherwise the end would be lost.
     """
     task = await claimed(node, lease_seconds=60)
 
