@@ -1,6 +1,6 @@
-"""What every test may use: one real Redis a session, emptied for each test, and a node on it.
+"""Fixtures for every test: one real Redis per session, emptied before each test, and a node on it.
 
-With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-cluster`).
+With TEST_STORE=cluster in the environment, that Redis is a cluster (`make test-cluster`).
 """
 
 import asyncio
@@ -28,16 +28,18 @@ from tests.support.nodes import with_lines_of_nodes
 from tests.support.own_process import kept_as_it_was
 from tests.support.servers import PATIENCE, Cluster, RedisServer
 
-# Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
+# Tests check what is computed, so slowness on a busy machine must not fail one.
 hypothesis.settings.register_profile("node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("node")
 
-# A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
+# A shell script starts background processes with SIGINT ignored, and the processes that a test interrupts would inherit
+# that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 authorities.leave_out()
 
-# Until all tests are found: hardly anything is let go of meanwhile, and to look for it takes a fifth of the time.
+# Off until all tests are collected: collecting frees hardly any objects, and the collector would take a fifth of the
+# time.
 gc.disable()
 
 pytest_runtest_makereport = with_lines_of_nodes
@@ -46,33 +48,39 @@ ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The event loop of a node's processes: its clock counts milliseconds, and its errors have words of their own."""
+    """Return the event loop of a node's processes: its clock counts whole milliseconds, and its error texts differ from
+    asyncio's.
+    """
     return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)
 def logs() -> None:
-    """What the node logs in tests is what it logs in production: one line of JSON, whatever the test before set up."""
+    """Log as in production, one line of JSON per event, whatever the previous test configured."""
     configure("warning")
 
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """What a test lets go of is freed at once or stays, as in a node, where the collector runs rarely."""
+    """Disable the cyclic collector, which runs rarely in a node: an object that a test drops is freed at once or not at
+    all.
+    """
     gc.disable()
     yield
     gc.enable()
 
 
 def pytest_collection_finish() -> None:
-    """What tests import is frozen once."""
+    """Freeze the objects created by imports once, after collection."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def collectable() -> Iterator[None]:
-    """Nodes inside this process freeze nothing: there are hundreds of them, and what one froze would stay."""
+    """Keep the nodes in this process from freezing objects: there are hundreds of nodes, and frozen objects are never
+    freed.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.common.process.freeze", lambda: None)
         yield
@@ -88,7 +96,7 @@ def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | Cluster]:
-    """The shared server without data. A test fails if it leaves a key that would stay for ever and is not meant to."""
+    """The shared server without data. The test fails if it leaves a key without a TTL that is not meant to last."""
     shared_redis.do("FLUSHALL")
     shared_redis.do("SCRIPT", "FLUSH")
     yield shared_redis
@@ -97,15 +105,18 @@ def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | C
 
 @pytest.fixture
 def overrides(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Settings of the node under test that differ from the defaults: those of the nearest mark `settings`, of the test,
-    its class or its module. A module overrides this where settings depend on a fixture."""
+    """Settings of the node under test that differ from the defaults: those of the nearest `settings` mark on the test,
+    its class or its module. A module overrides this fixture where settings depend on another fixture.
+    """
     mark = request.node.get_closest_marker("settings")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return dict(mark.kwargs) if mark else {}  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 @pytest.fixture
 def no_settings(tmp_path: Path) -> Iterator[None]:
-    """Only what a test sets; the data directory is its own. Nothing of it is left for other tests."""
+    """Remove all RELAY_ variables, and set a data directory of the test's own. The environment is restored
+    afterwards.
+    """
     with kept_as_it_was():
         for name in [name for name in os.environ if name.startswith("RELAY_")]:
             del os.environ[name]
@@ -115,9 +126,10 @@ def no_settings(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a client may move does not grow while it is used up: on a busy machine it would at any moment.
+    """Stop the refill of a client's throughput allowance while a test uses it up: on a busy machine it could refill at
+    any moment.
 
-    Nor is a client slowed down before: its pauses would not end.
+    The pauses that slow a client down before the limit are off as well, since with a stopped clock they would not end.
     """
     monkeypatch.setattr("node.run.web.Throughput", partial(Throughput, clock=lambda: 1000.0))
     monkeypatch.setattr("node.web.throughput.UNPACED_SECONDS", math.inf)
@@ -125,19 +137,19 @@ def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of workers to a search are waited for however busy the machine is."""
+    """Wait for workers' answers to a search however busy the machine is."""
     monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", PATIENCE)
 
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    """The time of a FakeStore: it moves only when it is told to."""
+    """The clock of a FakeStore, which moves only when a test moves it."""
     with Clock.installed() as clock:
         yield clock
 
 
 @pytest_asyncio.fixture
 async def node(empty_redis: RedisServer | Cluster, overrides: dict[str, Any]) -> AsyncIterator[NodeUnderTest]:
-    """A node with the default limits, unless the module says otherwise."""
+    """A node with the default limits, unless `overrides` says otherwise."""
     async with running(settings_for(empty_redis.url, **overrides)) as node:
         yield node

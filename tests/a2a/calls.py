@@ -1,4 +1,4 @@
-"""Messages to the node's own agent, as A2A clients send them, and what they read in errors."""
+"""Messages to the node's own agent as A2A clients send them, and what those clients read in errors."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from tests.support.node_under_test import NodeUnderTest
 SEND = "/api/v1/message:send"
 OFFER = "/api/v1/a2a/tasks"
 A2A = {"a2a-version": "1.0"}
-"""Headers of a client that speaks it."""
+"""Headers of a client that speaks A2A 1.0."""
 
 
 def message(text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
-    """A SendMessageRequest."""
+    """Return a SendMessageRequest."""
     return {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]} | fields}
 
 
 async def sent(node: NodeUnderTest, text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
-    """The task of a message that was acknowledged."""
+    """Return the task of an acknowledged message."""
     return json_of(await node.client.post(SEND, json=message(text, **fields), headers=A2A))["task"]
 
 

@@ -11,23 +11,23 @@ from tests.support.node_under_test import NodeUnderTest
 
 
 def message(text: str = "Hola, ¿qué tal?", **fields: Any) -> Json:
-    """A Message."""
+    """Return a Message."""
     return {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": text}]} | fields
 
 
 async def sent(node: NodeUnderTest, inbox: Json, said: Json, **configuration: Any) -> httpx2.Response:
-    """The answer to a message that does not wait for its owner."""
+    """Return the answer to a message that does not wait for the owner of the inbox."""
     body = {"message": said, "configuration": {"returnImmediately": True} | configuration}
     return await node.client.post(path_of(inbox, "/a2a/message:send"), json=body)
 
 
 async def begun(node: NodeUnderTest, inbox: Json, said: Json | None = None) -> Json:
-    """The task of a message."""
+    """Send a message, and return its task."""
     return json_of(await sent(node, inbox, said or message()))["task"]
 
 
 async def got(node: NodeUnderTest, inbox: Json, task: Json) -> Json:
-    """The task as it stands."""
+    """Return the current state of the task."""
     return (await node.client.get(path_of(inbox, f"/a2a/tasks/{task['id']}"))).json()
 
 
@@ -43,7 +43,7 @@ def reason(response: httpx2.Response) -> str:
 
 
 async def answered(node: NodeUnderTest, inbox: Json, **settlement: Any) -> Json:
-    """The owner reads one message, waiting for it, and settles it."""
+    """Let the owner wait for one message, read it and settle it."""
     [held] = (await read(node, inbox, wait=20))["messages"]
     assert (await settled(node, inbox, held, **settlement)).status_code == 200
     return held
@@ -58,7 +58,7 @@ async def pushed_to(node: NodeUnderTest, inbox: Json, task: Json, **config: Any)
 
 
 def kinds(receiver: Receiver) -> list[str]:
-    """The events that came, a task or a status by its state."""
+    """Return the received events in order, each as its kind and, for a task or status, its state."""
     return [kind_of(body) for _, body in receiver.messages]
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what A2A operations take, and which of them the node refuses."""
+"""The OpenAPI document says what A2A operations accept, and which operations the node always refuses."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -37,7 +37,9 @@ async def test_every_body_of_the_protocol_has_a_type(paths: Json) -> None:
 
 
 def test_a_parameter_of_contracts_is_documented_as_it_is_checked() -> None:
-    """`since` was any string by the document, and 422 where it was not one that the node had given."""
+    """A parameter must not be documented as any string, such as `since`, if the node answers 422 to values that it did
+    not issue.
+    """
     checked, documented = (get_type_hints(each, include_extras=True) for each in (TaskPageQuery, ListParameters))
     for name in checked.keys() - {"status"}:
         assert checked[name] in (documented[name], *get_args(documented[name])), name

@@ -39,7 +39,7 @@ async def test_an_inbox_answers_a_blocking_message(node: NodeUnderTest) -> None:
 async def test_a_message_that_may_not_wait_is_sent_and_answered_at_once(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sender that was told that it was refused used to send it again, and the owner had it twice."""
+    """Refusing instead would make the sender repeat a message that the owner already has."""
     monkeypatch.setattr("node.web.waiting_places.MAX_WAITING_PER_CLIENT", 0)
     inbox = await opened(node)
     response = await sent(node, inbox, message(), returnImmediately=False)
@@ -94,7 +94,8 @@ async def test_an_answer_goes_on_with_the_task_once(node: NodeUnderTest) -> None
     asked = await got(node, inbox, task)
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     answers = await asyncio.gather(*[sent(node, inbox, message(f"{year}", taskId=task["id"])) for year in (1999, 2001)])
-    assert sorted(answer.status_code for answer in answers) == [200, 400]  # of two at once, one used to get 409
+    # One of two concurrent answers must not get 409.
+    assert sorted(answer.status_code for answer in answers) == [200, 400]
     second = await answered(node, inbox, reply="Done.")
     assert (second["in_reply_to"], second["thread"]) == (first["id"], first["thread"])
     done = await got(node, inbox, task)
@@ -154,7 +155,7 @@ async def test_a_context_lists_its_tasks_to_who_knows_it(node: NodeUnderTest) ->
     ],
 )
 async def test_a_wrong_query_is_an_invalid_argument(node: NodeUnderTest, path: str, field: str) -> None:
-    """Only the node's own agent, whose paths others share, has the 422 of SPEC 4.2."""
+    """The 422 of SPEC 4.2 applies only to the node's own agent, whose paths are shared with other clients."""
     response = await node.client.get(path_of(await opened(node), f"/a2a/{path}"))
     said = response.json()
     assert (response.status_code, list(said)) == (400, ["error"])
@@ -167,7 +168,7 @@ async def test_a_wrong_query_is_an_invalid_argument(node: NodeUnderTest, path: s
 
 
 async def later(node: NodeUnderTest) -> None:
-    """Return in another millisecond: what changes within one has no order."""
+    """Return in a later millisecond, because changes within one millisecond have no order."""
     now = await now_ms(node.store)
     while await now_ms(node.store) == now:
         pass
@@ -193,7 +194,7 @@ async def test_a_list_begins_with_the_task_that_changed_last(node: NodeUnderTest
     first, token = await listed()
     assert first == [ids[0], ids[3]]
     await later(node)
-    await settled(node, inbox, tasks[3])  # to the front, and no other is shown twice or left out
+    await settled(node, inbox, tasks[3])  # moves to the front; no other task is shown twice or left out
     second, end = await listed(token)
     assert (second, end) == ([ids[2], ids[1]], "")
     assert (await listed())[0] == [ids[3], ids[0]]
@@ -205,14 +206,16 @@ async def test_a_list_begins_with_the_task_that_changed_last(node: NodeUnderTest
 
 
 async def test_what_an_inbox_held_when_it_was_closed_ended_at_one_time(node: NodeUnderTest) -> None:
-    """Its tasks used to be reported as failed just now at every read, so that no list could be paged."""
+    """The tasks of a closed inbox keep one end time. If each read reported them as failed just now, a list could not be
+    paged.
+    """
     inbox = (await send_signed(node, signed("POST", INBOXES, {}))).json()
     task = await begun(node, inbox)
     assert (await send_signed(node, signed("DELETE", path_of(inbox)))).is_success
     failed = (await got(node, inbox, task))["status"]
     assert failed["state"] == "TASK_STATE_FAILED"
     receipt = keys.inbox_receipt(ADDRESS, task["id"])
-    ended = await node.store.command("HINCRBY", receipt, "ended_at", -1)  # a moment has passed since
+    ended = await node.store.command("HINCRBY", receipt, "ended_at", -1)  # as if a moment had passed since
     assert ended == milliseconds(failed["timestamp"]) - 1
     for opens in (False, True):
         if opens:
@@ -250,7 +253,7 @@ async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_
         return empty_redis.info("stats")["total_net_output_bytes"]
 
     async def read_for(path: str, **query: Any) -> int:
-        asking, before = sent_by_redis(), sent_by_redis()  # to ask is answered, too
+        asking, before = sent_by_redis(), sent_by_redis()  # the INFO command's own answer counts, too
         assert (await node.client.get(path_of(inbox, path), params=query)).status_code == 200
         return sent_by_redis() - before - (before - asking)
 

@@ -1,4 +1,6 @@
-"""Push notifications of an inbox's tasks, from a config to a receiver, through Redis and a real worker (NETWORK 1)."""
+"""Push notifications for an inbox's tasks, from the config to the receiver, through Redis and a real worker (NETWORK
+1).
+"""
 
 import asyncio
 import json
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 @pytest.fixture(autouse=True)
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers look all the time: tests move the times in Redis behind their back."""
+    """Make workers look for due callbacks all the time, because tests change times in Redis directly."""
     monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)
     monkeypatch.setattr("node.run.worker.PUSH_SWEEP_SECONDS", 0.1)
 
@@ -108,7 +110,7 @@ async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node
         await answered(node, inbox)
         await receiver.until(2, path="/kept")
         assert {path: receiver.paths[path] for path in ("/gone", "/deleted")} == {"/gone": 1, "/deleted": 1}
-        assert kinds(receiver).count("task SUBMITTED") == 2  # to each that takes it, once
+        assert kinds(receiver).count("task SUBMITTED") == 2  # one to each receiver that accepts it
         listed = (await node.client.get(configs_of(inbox, task))).json()
         assert [each["id"] for each in listed["configs"]] == ["kept"]
 
@@ -121,7 +123,7 @@ def source_of(node: NodeUnderTest) -> PushSource:
 def callback_to(
     url: str, inbox: Json, task: Json, status: str = "queued", at: int = 0, *, whole: bool = False
 ) -> Callback:
-    """What a worker has to send to the config `c`."""
+    """Return the callback that a worker has to send to the config `c`."""
     data = {"inbox": inbox["address"], "inbox_task": task["id"], "message": task["id"], "status": status, "config": "c"}
     data |= {"whole": whole}
     partition = ids.partition_of(inbox["address"])
@@ -129,7 +131,9 @@ def callback_to(
 
 
 async def test_a_change_that_is_told_late_is_told_as_it_was(node: NodeUnderTest) -> None:
-    """The worker gets to an event when the next one has happened, and has not been read."""
+    """The worker handles an event after the next one has happened, so the task already differs from what the event
+    reports.
+    """
     inbox, url = await opened(node), "https://agent.example.com/a2a"
     task = await begun(node, inbox)
     await pushed_to(node, inbox, task, url=url, id="c")
@@ -142,7 +146,7 @@ async def test_a_change_that_is_told_late_is_told_as_it_was(node: NodeUnderTest)
 
 
 async def test_how_a_task_stood_when_a_receiver_came_is_told_as_it_was_then(node: NodeUnderTest) -> None:
-    """What has become of it since follows: a task that is over does not go on."""
+    """What happened to the task since then is sent later: after its final state, a task must not appear to go on."""
     inbox, url = await opened(node), "https://agent.example.com/a2a"
     task = await begun(node, inbox)
     await pushed_to(node, inbox, task, url=url, id="c")
@@ -158,7 +162,7 @@ async def test_how_a_task_stood_when_a_receiver_came_is_told_as_it_was_then(node
 
 
 async def test_what_a_new_url_is_shown_is_not_sent_to_the_one_before(node: NodeUnderTest) -> None:
-    """A push to the old URL may be under way when a config is replaced, and its next attempt reads the config anew."""
+    """When a config is replaced, a push to the old URL may be under way, and its next attempt reads the new config."""
     inbox = await opened(node)
     task = await begun(node, inbox)
     old, new = "https://old.example.com/a2a", "https://new.example.com/a2a"

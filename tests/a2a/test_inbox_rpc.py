@@ -59,7 +59,7 @@ async def test_params_that_are_no_object_are_invalid_params(node: NodeUnderTest,
     ],
 )
 async def test_what_is_no_call_is_an_invalid_request_and_not_carried_out(node: NodeUnderTest, body: object) -> None:
-    """A call without an id asks for no answer; it used to be carried out and answered."""
+    """A call without an id expects no answer, so it must not be carried out and answered."""
     inbox = await opened(node)
     answer = (await called(node, inbox, body)).json()
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)
@@ -184,10 +184,10 @@ async def test_a_task_that_takes_no_message_recognises_the_one_it_took(
 
     await asked()
     assert await repeated(1) == (None, None)
-    assert await repeated(1) == (None, "true")  # though its owner has not answered yet
+    assert await repeated(1) == (None, "true")  # although the owner has not answered yet
     assert await repeated(2) == (-32004, None)
     await asked()
-    assert await repeated(1) == (None, "true")  # though it has as many messages as it may have
+    assert await repeated(1) == (None, "true")  # although the task has as many messages as it may have
     assert await repeated(2) == (-32004, None)
     assert (await read(node, inbox))["messages"] == []
 

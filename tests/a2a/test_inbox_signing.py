@@ -1,4 +1,4 @@
-"""Inboxes whose policy asks for a signature: what A2A clients are told of it, and how it is judged."""
+"""Inboxes whose policy requires a signature: what A2A clients are told about it, and how a signature is checked."""
 
 import time
 from typing import Any
@@ -20,7 +20,7 @@ BODY: Json = {
 
 
 async def refused(node: NodeUnderTest, inbox: Json) -> httpx2.Response:
-    """The answer to a message that is not signed."""
+    """Return the answer to an unsigned message, which must be refused."""
     response = await node.client.post(path_of(inbox, "/a2a/message:send"), json=BODY)
     assert (response.status_code, response.json()["error"]["details"][0]["reason"]) == (403, "INBOX_POLICY")
     return response
@@ -32,14 +32,14 @@ async def test_a_policy_is_judged_by_the_key_that_signed_the_request(node: NodeU
     await refused(node, inbox)
     request = signed("POST", path_of(inbox, "/a2a/message:send"), BODY)
     assert (await send_signed(node, request)).json()["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
-    assert (await send_signed(node, request)).status_code == 409  # a signature sends once
+    assert (await send_signed(node, request)).status_code == 409  # each signature is accepted once
     stranger = signed("POST", path_of(inbox, "/a2a/message:send"), BODY, key=OTHER_KEY)
     assert (await send_signed(node, stranger)).status_code == (403 if policy == "contacts" else 200)
     assert (await read(node, inbox))["messages"][0]["signer"] == ADDRESS
 
 
 async def test_who_is_refused_is_told_what_to_sign(node: NodeUnderTest) -> None:
-    """And a request that is signed just so is taken."""
+    """A request that is signed exactly as the refusal says is accepted."""
     inbox = await opened(node, policy="signed")
     members: dict[str, Any] = http_sf.parse(  # pyright: ignore[reportAssignmentType]
         (await refused(node, inbox)).headers["accept-signature"].encode(), tltype="dictionary"

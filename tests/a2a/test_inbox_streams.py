@@ -1,4 +1,6 @@
-"""Streams of an inbox's tasks: on whichever process, silent, read slowly, and when the process stops (NETWORK 1)."""
+"""Streams of an inbox's tasks: served by any process, while idle, to slow readers, and when the process stops (NETWORK
+1).
+"""
 
 import asyncio
 import json
@@ -33,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @asynccontextmanager
 async def streamed(node: NodeProcess, url: str, body: Json | None = None) -> AsyncGenerator[tuple[str, Any]]:
-    """A stream: the process that sends it, and its events."""
+    """Open a stream; yield the process that sends it, and its events."""
     async with (
         httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE) as client,
         client.stream("POST", url, json=body) as response,
@@ -74,7 +76,8 @@ async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and
 async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 2 * PATIENCE)  # with which it would look, too
+    # At a heartbeat, the stream would read the task, too.
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 2 * PATIENCE)
     inbox = await opened(node)
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")
@@ -93,7 +96,7 @@ async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(
 
 
 MORE = ["statusUpdate SUBMITTED", "statusUpdate WORKING", "artifactUpdate", "statusUpdate COMPLETED"]
-"""What becomes of a message that its owner reads and answers, after INPUT_REQUIRED."""
+"""The events of a message that follows INPUT_REQUIRED and that its owner reads and answers."""
 
 
 @pytest.mark.parametrize(
@@ -108,8 +111,8 @@ MORE = ["statusUpdate SUBMITTED", "statusUpdate WORKING", "artifactUpdate", "sta
 async def test_a_stream_that_looks_late_leaves_no_event_out(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, asks: str, follows_on: bool, expected: list[str]
 ) -> None:
-    """Of two streams of a task, one had WORKING and the other had not, if its owner read and settled at once; or
-    INPUT_REQUIRED, if its sender answered at once.
+    """Two streams of one task must get the same events, even if the owner reads and settles at once (so that WORKING
+    could be missed) or the sender answers at once (so that INPUT_REQUIRED could be missed).
     """
     follows, looks = asyncio.Event(), asyncio.Event()
     until_changed = InboxAgents.until_changed
@@ -149,7 +152,7 @@ async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node:
     await answered(node, inbox, status="input_required", reply="Which?")
     async with asyncio.timeout(PATIENCE):
         *_, last = (line for line in (await following).text.splitlines() if line.startswith("data: "))
-    # Its first event, the whole task, is the last if the owner was as fast as that.
+    # If the owner was fast enough, the first event, which is the whole task, is also the last one.
     [happened] = json.loads(last.removeprefix("data: ")).values()
     status = happened["status"]
     assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
@@ -213,7 +216,9 @@ async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(
         return (await node.client.post(path_of(inbox, "/a2a/message:stream"), json=said)).status_code
 
     async def answers(*crowd: Coroutine[Any, Any, int]) -> list[int]:
-        """What each is answered; the owner settles, which ends the streams, when all others have their answers."""
+        """Return the status of each answer. The owner settles the messages, which ends the streams, once all other
+        requests have been answered.
+        """
         following = [asyncio.create_task(each) for each in crowd]
         async with asyncio.timeout(PATIENCE):
             for refused in islice(asyncio.as_completed(following), len(crowd) - 2):
@@ -227,14 +232,14 @@ async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(
     assert await answers(*(send(f"m{number}") for number in range(6))) == [200] * 2 + [503] * 4
     task = await begun(node, inbox)
     monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # each ends as soon as it has begun
-    for _ in range(3):  # which give back what they took, however they end
+    for _ in range(3):  # streams give back their places however they end
         assert await send("") == 400
         assert await follow(task, "HEAD") == 200
     assert await follow(task) == 200
 
 
 async def stream_of(node: NodeUnderTest) -> stream.TaskStream:
-    """A stream of a task that nothing happens to."""
+    """Return a stream of a task that does not change."""
     inbox = await opened(node)
     task = await begun(node, inbox)
     agents = node.services().inbox_agents
@@ -315,14 +320,14 @@ async def test_a_client_that_does_not_read_loses_its_stream(
 
 
 async def gone_on(node: NodeUnderTest, inbox: Json) -> Json:
-    """A task of two messages, the first of which its owner has answered."""
+    """Return a task of two messages, the first of which its owner has answered."""
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")
     return await begun(node, inbox, message(messageId="second", taskId=task["id"]))
 
 
 def kept_of(task: Json) -> list[InboxTurn]:
-    """What the process keeps of the first message of a task."""
+    """Return the objects that the process keeps for the first message of a task."""
     return [each for each in living(InboxTurn) if each.id == task["id"]]
 
 

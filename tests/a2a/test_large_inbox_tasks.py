@@ -1,4 +1,4 @@
-"""What an answer does not show of an inbox's task is not fetched: its messages may have 2.5 MB."""
+"""The parts of an inbox's task that an answer omits are not fetched: the messages of a task may take 2.5 MB."""
 
 import pytest
 
@@ -17,7 +17,7 @@ SMALL, LARGE = 20_000, 150_000
 
 
 async def long_task(node: NodeUnderTest) -> tuple[Json, Json]:
-    """An inbox, and a task of six long messages that is over, with as many long answers."""
+    """Return an inbox and a finished task of six long messages, each with an equally long answer."""
     inbox = await opened(node)
     task = await begun(node, inbox, message(TEXT))
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""ListTasks: who sees which context, and pages that hold while tasks come and go."""
+"""ListTasks: who sees which context, and pages that stay consistent while tasks come and go."""
 
 from typing import Any
 
@@ -27,13 +27,13 @@ async def page(node: NodeUnderTest, **query: str) -> dict[str, Any]:
 
 
 async def sent(client: httpx2.AsyncClient, context: str | None = None) -> dict[str, Any]:
-    """The task of a message in that context, or in one that the node makes."""
+    """Return the id of the task of a message in this context, or in one that the node creates."""
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from an agent."}], "contextId": context}
     return (await client.post("/api/v1/message:send", json={"message": message}, headers=A2A)).json()["task"]
 
 
 async def listed(client: httpx2.AsyncClient, context: str) -> list[str]:
-    """Ids of the tasks of that context, as this client sees them."""
+    """Return the ids of the context's tasks, as this client sees them."""
     response = await client.get("/api/v1/tasks", params={"contextId": context}, headers=A2A)
     assert response.headers["cache-control"] == "no-store"
     found = response.json()
@@ -45,7 +45,9 @@ async def listed(client: httpx2.AsyncClient, context: str) -> list[str]:
     "name", ["default", "ctx-1", "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6", "01a2042e-2b8a-7ab8-a792-3c50c2fb9185"]
 )
 async def test_a_context_that_a_client_named_shows_others_nothing(node: NodeUnderTest, name: str) -> None:
-    """Whoever guessed "default" used to read what all others had said there. A name may look like the node's own."""
+    """Otherwise whoever guesses a name such as "default" could read what others said there. A client's name may look
+    like an id of the node's.
+    """
     async with node.client_at("198.51.100.9") as stranger:
         mine = await sent(node.client, name)
         assert mine["contextId"] == name

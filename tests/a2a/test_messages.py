@@ -249,7 +249,7 @@ async def test_the_same_message_twice_is_two_tasks_and_with_a_key_one(node: Node
 
 
 async def test_a_key_that_outlives_its_task_says_so(node: NodeUnderTest) -> None:
-    """The answer used to be an empty object, which is neither a task nor a message."""
+    """An empty object would be neither a task nor a message."""
     key = A2A | {"idempotency-key": "once"}
     task = (await node.client.post(SEND, json=message(), headers=key)).json()["task"]
     await node.store.command("DEL", keys.task(task["id"]))
@@ -258,8 +258,9 @@ async def test_a_key_that_outlives_its_task_says_so(node: NodeUnderTest) -> None
 
 
 async def test_a_key_is_good_for_one_body_whatever_its_context(node: NodeUnderTest) -> None:
-    """The record of a key used to be looked for in the message's context only: another context was another task."""
-    # The node keeps what a client names in the client's partition, what looks like its own where the name says.
+    """If the record of a key were looked for in the message's context only, another context would get another task."""
+    # The record is kept in the client's partition for a name that the client chose, and in the partition of the context
+    # for an id of the node's form.
     contexts = [None, "c-1", *(ids.unlisted_id(partition) for partition in range(8))]
     for number, mine in enumerate(contexts):
         key = A2A | {"idempotency-key": f"k-{number}"}
@@ -349,7 +350,7 @@ async def test_a_message_that_is_refused_for_what_it_says_counts(node: NodeUnder
 
 @pytest.mark.parametrize("name", ["extensions", "referenceTaskIds", "reference_task_ids"])
 async def test_a_message_names_at_most_so_many_extensions_and_tasks(node: NodeUnderTest, name: str) -> None:
-    """260,000 of one letter took 14 ms, and were kept and shown."""
+    """260,000 names of one letter would take 14 ms, and would be kept and shown."""
 
     def named(value: object) -> dict[str, Any]:
         return {"message": message()["message"] | {name: value}}

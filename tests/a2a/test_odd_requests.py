@@ -1,4 +1,4 @@
-"""Requests at the edge of what A2A allows, on all paths that its clients and readers of contracts share."""
+"""Requests at the edge of what A2A allows, on all paths that A2A clients share with readers of contracts."""
 
 import json
 from typing import Any
@@ -264,8 +264,9 @@ MANY_NAMES = json.dumps({f"n{number}": number for number in range(20_000)})
     ids=["numbers", "digits", "escape", "space", "names"],
 )
 async def test_metadata_is_kept_to_the_byte(node: NodeUnderTest, metadata: str) -> None:
-    """Its numbers used to be converted at each read, and a mebibyte of some takes seconds to convert; so were objects
-    made of its names, 80,000 of which took 43 ms."""
+    """Decoding metadata at each read would be expensive: converting a mebibyte of certain numbers takes seconds, and an
+    object with 80,000 names takes 43 ms.
+    """
     body = (WITH_METADATA % (metadata, metadata)).encode()
     sent = await node.client.post(SEND, content=body, headers=A2A | JSON)
     assert sent.status_code == 200, sent.text
@@ -330,7 +331,7 @@ async def test_an_offer_that_is_repeated_with_its_key_is_the_same_contract(node:
 
 
 async def test_an_offer_is_part_of_no_context_and_no_task(node: NodeUnderTest) -> None:
-    """A contextId used to be replaced, and was part of the publisher_id that everybody can read."""
+    """A contextId must not become a part of the publisher_id, which everybody can read."""
     task = await made(node, SEND, contextId="c")
     contract = await made(node, OFFER)
     for said, status, why in (

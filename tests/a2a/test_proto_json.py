@@ -1,4 +1,4 @@
-"""What official clients send and ProtoJSON allows: unset as empty, numbers in other forms, names of files."""
+"""Forms that official clients send and ProtoJSON allows: empty for unset, numbers in other notations, file names."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ async def test_a_length_of_history_may_be_any_integer(node: NodeUnderTest, lengt
 
 
 async def test_of_a_repeated_length_of_history_only_the_last_is_read(node: NodeUnderTest) -> None:
-    """Converting each took 0.4 s for 1 MiB of `"historyLength":1e300,`."""
+    """Converting every one of them would take 0.4 s for 1 MiB of `"historyLength":1e300,`."""
     body = (
         msgspec.json.encode({"message": message()})[:-1] + b',"configuration":{"historyLength":[],"historyLength":0}}'
     )
@@ -90,7 +90,7 @@ async def test_the_params_of_json_rpc_have_numbers_in_any_form(node: NodeUnderTe
 
 
 async def test_metadata_of_an_offer_is_a_struct_of_the_protocol(node: NodeUnderTest) -> None:
-    """Official clients send each number in metadata as one with a fraction."""
+    """Official clients send every number in metadata with a fraction."""
     said = {"leaseSeconds": 60.0, "requireProof": None, "publisherId": "2026", "title": None}
     task = await made(node, OFFER, {"message": message(metadata=said)})
     contract = (await node.client.get(f"/api/v1/tasks/{task['id']}")).json()

@@ -1,4 +1,4 @@
-"""One path, two readers: work contracts for A2A clients and for everybody else (facts of DESIGN 8)."""
+"""One path for two kinds of readers: work contracts for A2A clients and for everybody else (facts of DESIGN 8)."""
 
 from typing import Any
 
@@ -148,7 +148,7 @@ async def test_a_parameter_that_an_a2a_client_made_up_is_named(node: NodeUnderTe
 
 
 async def test_only_what_was_handed_in_is_an_artifact(node: NodeUnderTest) -> None:
-    """Null is a result if a worker handed it in; a contract that was moved to its end has none."""
+    """Null is a result if a worker submitted it. A contract that was completed by a transition has no result."""
     ended: list[dict[str, Any]] = []
     for is_handed_in in (True, False):
         contract = await offered(node)

@@ -1,4 +1,4 @@
-"""Offers over A2A that are signed as any other is (RFC 9421, DESIGN 8)."""
+"""Offers over A2A are signed like any other offer (RFC 9421, DESIGN 8)."""
 
 from typing import Any
 
@@ -20,7 +20,8 @@ async def test_a_signed_offer_is_one_of_its_key(node: NodeUnderTest) -> None:
     assert task["metadata"]["isSigned"] is True
     contract = (await node.client.get(f"/api/v1/tasks/{task['id']}")).json()
     assert contract["is_signed"] is True
-    assert "signed_body" not in contract["signature"]  # it is a message, which the record does not show
+    # The signed body is an A2A message, which the record does not show.
+    assert "signed_body" not in contract["signature"]
 
 
 async def test_a_wrong_signature_is_refused_and_named(node: NodeUnderTest) -> None:

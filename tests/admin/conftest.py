@@ -1,4 +1,4 @@
-"""The command line of an operator, run against the node under test."""
+"""The operator's command line, run against the node under test."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ Admin = Callable[..., Awaitable["Ran"]]
 
 
 class Ran(NamedTuple):
-    """What a command came to."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -47,7 +47,7 @@ class MakeBackup(Protocol):
 
 @pytest.fixture
 async def make_backup(tmp_path: Path) -> AsyncIterator[MakeBackup]:
-    """For nodes whose Redis is an empty server of the test's own."""
+    """Back up nodes whose Redis is an empty server of the test's own."""
     with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
         async with await connect(server.url, timeout=5, max_in_flight=64) as store:
 
@@ -61,7 +61,7 @@ async def make_backup(tmp_path: Path) -> AsyncIterator[MakeBackup]:
 def admin(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> Admin:
-    """Runs `relay-node admin` with these arguments on the node's Redis."""
+    """Run `relay-node admin` with these arguments on the node's Redis."""
     for name in [name for name in os.environ if name.startswith("RELAY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))

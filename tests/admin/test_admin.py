@@ -1,4 +1,4 @@
-"""What every `relay-node admin` command does: finds its node, leaves an audit entry, and says why it cannot work."""
+"""What every `relay-node admin` command does: find its node, write an audit entry, and say why it cannot work."""
 
 import json
 import os
@@ -38,7 +38,7 @@ async def test_the_audit_has_who_what_and_how_it_ended(node: NodeUnderTest, admi
 
 
 async def test_words_that_are_not_utf8_are_in_the_audit_too(node: NodeUnderTest, admin: Admin) -> None:
-    """A shell passes on what another encoding has. What was done with such a word used to be noted nowhere."""
+    """A shell passes on words in other encodings. The audit must record commands with such words, too."""
     question = {"title": "Who can summarise a report?", "body": "It is about solar panels."}
     thread_id = (await node.client.post("/api/v1/board", json=question)).json()["id"]
     ran = await admin("threads", "hide", "--json", thread_id, "caf\udce9")
@@ -180,7 +180,7 @@ def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> Non
 def test_a_backup_without_its_place_is_not_made_elsewhere(
     words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`backup verify` made one in a directory of that name."""
+    """For example, `backup verify` without a place must not make a backup in a directory called `verify`."""
     monkeypatch.chdir(tmp_path)
     assert main(["admin", "backup", *words]) == 2
     assert capsys.readouterr().err.startswith("relay-node: write `backup PLACE")
@@ -201,7 +201,7 @@ def test_a_backup_without_its_place_is_not_made_elsewhere(
 def test_the_audit_names_the_account_that_the_system_knows(
     uid: int, account: str | None, sudo_user: str | None, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LOGNAME is not used: anybody may set it."""
+    """LOGNAME is not used, because anybody may set it."""
 
     def found(number: int) -> SimpleNamespace:
         if number != uid or account is None:

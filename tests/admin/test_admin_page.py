@@ -1,4 +1,4 @@
-"""The operator's pages on the admin port: they show and do what the commands do, for nobody but the operator."""
+"""The operator's pages on the admin port show and do what the commands do, and only for the operator."""
 
 import html
 import http.client
@@ -28,7 +28,7 @@ TOKEN = re.compile(r'name="token" value="(\w+)"')
 
 
 class Page(NamedTuple):
-    """What the port answered."""
+    """Answer of the admin port."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -36,7 +36,7 @@ class Page(NamedTuple):
 
 
 class Operator:
-    """The operator of a running node, with an HTTP client for a browser."""
+    """The operator of a running node. An HTTP client stands in for the browser."""
 
     def __init__(self, node: NodeProcess, port: int) -> None:
         self.node, self.port = node, port
@@ -54,7 +54,7 @@ class Operator:
             client.close()
 
     def see(self, path: str) -> str:
-        """A page, which must exist."""
+        """Return a page, which must exist."""
         page = self.ask("GET", path)
         assert page.status == 200, page.text
         return page.text
@@ -92,7 +92,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 
 def noted(operator: Operator, thread: str) -> None:
-    """Wait until a worker has noted who a thread came from."""
+    """Wait until a worker has recorded who posted a thread."""
     until(lambda: "from 127.0.0.1" in re.sub("<[^>]+>", "", operator.see(f"/admin/thread?id={thread}")), "it is noted")
 
 
@@ -109,7 +109,7 @@ def test_pages_show_what_the_commands_show(operator: Operator) -> None:
     for path in ("/admin", "/admin/threads", "/admin/reports"):
         levels = [int(level) for level in re.findall(r"<h(\d)", operator.see(path))]
         assert levels[0] == 1
-        assert all(below <= above + 1 for above, below in pairwise(levels)), path  # a reader of headings misses none
+        assert all(below <= above + 1 for above, below in pairwise(levels)), path  # no heading level is skipped
     assert "I can help you" in operator.see(f"/admin/thread?id={thread}")
     assert f"{thread}:1" in operator.see("/admin/reports").replace("%3A", ":")
     assert "advertising for a shop" in operator.see(f"/admin/report?id={thread}:1")

@@ -1,4 +1,4 @@
-"""A backup made while a node serves is the node: restored elsewhere, nothing that was acknowledged is missing."""
+"""A backup made while a node serves, restored elsewhere, has every acknowledged write."""
 
 import asyncio
 import hashlib
@@ -30,14 +30,14 @@ from tests.support.users import shut
 
 BYTES = b"id,name\n1,Ada\n2,Grace\n"
 WRITTEN = 100
-"""Messages acknowledged before the backup begins, and at least so many while it is made."""
+"""Number of messages acknowledged before the backup begins, and the least number acknowledged while it is made."""
 
 KEY = "a-key-that-nobody-guesses"
-"""Long enough for the answer to be repeated, token and all, however long backup and restore take."""
+"""Long enough that a repeated request gets the original answer with its token, however long backup and restore take."""
 
 
 def command(folder: Path, *arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
-    """`relay-node` on a data directory."""
+    """Run `relay-node` on a data directory."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
     words = [sys.executable, "-m", "node", *arguments]
     return subprocess.run(
@@ -52,7 +52,7 @@ def command(folder: Path, *arguments: str, **given: str) -> subprocess.Completed
 
 
 class Agent:
-    """Writes one of everything, and knows what it must find again."""
+    """Writes one of everything, and checks that all of it can be found again."""
 
     def __init__(self, url: str) -> None:
         self.client = httpx2.Client(base_url=url, timeout=PATIENCE)
@@ -75,7 +75,7 @@ class Agent:
         return response.json() if "json" in response.headers["content-type"] else response.content
 
     def write(self) -> dict[str, Any]:
-        """Write one of everything. Returns the answers."""
+        """Write one of everything, and return the answers."""
         thread = self.post("/api/v1/board", {"title": "Looking for a CSV parser", "body": "Who can parse a table?"})
         self.post(f"/api/v1/board/{thread['id']}/replies", {"body": "I can do that for you"})
         session = self.post("/api/v1/sessions", {"ttl_seconds": 3600})
@@ -119,7 +119,7 @@ class Agent:
         ]
 
     def finds(self, written: dict[str, Any]) -> None:
-        """Check that all of it is there, and that every token still works."""
+        """Check that everything is there, and that every token still works."""
         thread = self.get(f"/api/v1/board/{written['thread']['id']}")
         assert (thread["body"], thread["reply_count"]) == ("Who can parse a table?", 1)
         session = f"/api/v1/sessions/{written['session']['session_id']}"
@@ -183,7 +183,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
 async def test_a_copy_of_a_server_is_what_it_had(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "a", "--repl-diskless-sync-delay", "0") as server:
         location = locate(server.url)
-        for sync in ("yes", "no"):  # with and without a length that is known before
+        for sync in ("yes", "no"):  # with and without a length that is known in advance
             server.do("CONFIG", "SET", "repl-diskless-sync", sync)
             server.do("SET", "large", b"\x00\xff" * 3_000_000)
             server.do("SET", "sync", sync)
@@ -200,7 +200,8 @@ async def test_a_copy_of_a_server_is_what_it_had(tmp_path: Path) -> None:
             await snapshot(location.servers[0], location, tmp_path / "none.rdb")
         known = locate(server.url.replace("unix://", "unix://:x%20y@"))
         assert await snapshot(known.servers[0], known, tmp_path / "some.rdb")
-    with pytest.raises(StoreUnavailable, match="out of reach"):  # the backup took that for a fault of its directory
+    # Must not be reported as a fault of the backup's directory.
+    with pytest.raises(StoreUnavailable, match="out of reach"):
         await snapshot(ServerAddress("relay.invalid", 6379), known, tmp_path / "gone.rdb")
 
 
@@ -221,7 +222,7 @@ async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:
 
 
 def watched(directory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The mode of each file below `directory` when it was made, before anything was written to it."""
+    """Record the mode with which each file below `directory` is created, before anything is written to it."""
     modes: dict[str, int] = {}
     made = os.open
 
@@ -242,7 +243,7 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
     data, backup = tmp_path / "data", tmp_path / "backup"
     (data / "blobs" / "ab").mkdir(parents=True)
     for name in ("secret", "signing-key", "blobs/ab/an-artifact"):
-        (data / name).write_text("bytes")  # of mode 0644: what is copied says nothing of the copy
+        (data / name).write_text("bytes")  # of mode 0644, which must not determine the mode of the copy
     if is_there:
         backup.mkdir(mode=0o755)
     old = os.umask(0)
@@ -265,7 +266,7 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    """A backup, as far as its files go."""
+    """A directory with the files of a backup, but without usable data."""
     folder = tmp_path / "backup"
     folder.mkdir()
     (folder / "redis-0.rdb").write_bytes(b"REDIS")
@@ -333,7 +334,7 @@ def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: P
 
 
 async def test_a_key_that_is_not_in_use_is_in_no_backup(tmp_path: Path, make_backup: MakeBackup) -> None:
-    """A start without RELAY_SECRET makes one, and only then finds that the data is that of another."""
+    """A start without RELAY_SECRET creates a secret before it finds that the data belongs to another secret."""
     data = tmp_path / "data"
     made = environment(Settings(data_dir=data))
     one = await make_backup(tmp_path / "one", data_dir=data, secret="that of the environment", signing_key="")
@@ -344,8 +345,10 @@ async def test_a_key_that_is_not_in_use_is_in_no_backup(tmp_path: Path, make_bac
 
 
 async def test_a_backup_that_cannot_look_for_the_keys_fails(tmp_path: Path, make_backup: MakeBackup) -> None:
-    """With Python 3.14 it would have been one without keys, and called whole."""
-    nowhere = Path("/" + "x" * 300)  # as a directory of another user, whoever the tests run as
+    """With Python 3.14, looking for the keys could silently find none, and a backup without keys would be
+    called whole.
+    """
+    nowhere = Path("/" + "x" * 300)  # inaccessible like another user's directory, whichever user runs the tests
     with pytest.raises(BackupError, match="secret: File name too long"):
         await make_backup(tmp_path / "backup", data_dir=nowhere)
 

@@ -1,4 +1,4 @@
-"""Backups that are checked byte by byte: made, kept in a bucket, verified, and restored onto any Redis."""
+"""Backups verified byte by byte: made, kept in a bucket, and restored onto any Redis."""
 
 import asyncio
 import io
@@ -29,7 +29,7 @@ __all__ = ["swift"]
 
 
 def command(folder: Path, *arguments: str, **given: str) -> CompletedProcess[str]:
-    """`relay-node` on a data directory, in this process."""
+    """Run `relay-node` on a data directory, in this process."""
     with kept_as_it_was(), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         for name in [name for name in os.environ if name.startswith("RELAY_")]:
             del os.environ[name]
@@ -77,13 +77,13 @@ def test_a_damaged_artifact_is_named_and_never_restored(
 
 
 async def _noted(folder: Path) -> object:
-    """When the last whole backup of the node on this data directory began."""
+    """Return when the last whole backup of the node on this data directory began."""
     async with await connect(str(running(folder)), timeout=10, max_in_flight=64) as store:
         return await store.command("GET", keys.LAST_BACKUP)
 
 
 def test_an_artifact_that_is_damaged_already_is_named_and_not_in_the_backup(tmp_path: Path) -> None:
-    """Nor is such a backup one that the operator need not miss."""
+    """Nor does such a backup count as the last whole one."""
     old = tmp_path / "old"
     with NodeProcess(old) as node, Agent(node.url) as agent:
         node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
@@ -146,7 +146,7 @@ def test_a_backup_is_kept_in_a_bucket_and_restored_from_it(
 
 
 async def test_a_restore_that_was_interrupted_is_not_gone_on_with_by_another_backup(tmp_path: Path) -> None:
-    """What only the first backup had used to stay in the Redis, in no list and for ever."""
+    """Otherwise entities that only the first backup had would stay in Redis for ever, in no list."""
     for name in ("old", "new"):
         with EmbeddedRedis(tmp_path / name, "everysec") as embedded:
             embedded.start()

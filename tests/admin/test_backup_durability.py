@@ -1,4 +1,4 @@
-"""A power failure leaves a whole backup or none, and a whole node or none."""
+"""A power failure leaves either a whole backup or none, and after a restore either a whole node or none."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.admin.conftest import MakeBackup
 
 
 class Disk:
-    """What has been synced to disk, by inode: when something got its final name, and in the end."""
+    """Records which inodes have been synced to disk: when a file got its final name, and since the last rename."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at_rename: dict[Path, set[int]] = {}
@@ -30,7 +30,9 @@ class Disk:
         monkeypatch.setattr(Path, "rename", record_before)
 
     def lacked(self, directory: Path, renamed: Path) -> list[str]:
-        """What was in a directory, or is it, and was not synced when something got its final name."""
+        """Return the files and directories, `directory` included, that had not been synced when `renamed` got its final
+        name.
+        """
         paths = [directory, *directory.rglob("*")]
         return [str(path) for path in paths if path.stat().st_ino not in self.at_rename[renamed]]
 

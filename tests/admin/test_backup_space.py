@@ -1,4 +1,4 @@
-"""How much of a disk a backup takes: what the node reserves there is left."""
+"""How much disk space a backup may take: it leaves the space that the node reserves."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

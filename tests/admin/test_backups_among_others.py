@@ -1,4 +1,4 @@
-"""Backups that are named by time: which are removed for a new one, and what a failed one leaves behind."""
+"""Backups named by time: which ones are removed for a new one, and what a failed one leaves behind."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +39,7 @@ def test_a_backup_leaves_those_that_the_operator_has_named(tmp_path: Path) -> No
 
 
 def test_remains_of_another_user_are_skipped() -> None:
-    with TemporaryDirectory() as folder:  # in one that others may look into, as tests' own are not
+    with TemporaryDirectory() as folder:  # in a directory that others may enter, unlike the tests' own
         place = Path(folder)
         place.chmod(0o755)
         (place / OLD).mkdir()
@@ -53,7 +53,7 @@ def test_a_backup_that_cannot_be_removed_keeps_none_of_the_others(tmp_path: Path
         (tmp_path / name).mkdir()
         (tmp_path / name / MANIFEST).touch()
     (tmp_path / OLDER / MANIFEST).unlink()
-    (tmp_path / OLDER / MANIFEST).mkdir()  # which is not removed as a file is
+    (tmp_path / OLDER / MANIFEST).mkdir()  # a directory is not removed as a file is
     gone, left = remove_all_but(tmp_path, 1, FUTURE)
     assert gone == [str(tmp_path / OLD)]
     assert left == [f"{tmp_path / OLDER}: Is a directory"]
@@ -74,7 +74,7 @@ async def test_a_backup_is_not_taken_for_remains_while_it_is_made(tmp_path: Path
     (blobs / "an-artifact").write_text("bytes")
 
     class Digests(dict[str, str]):
-        """Looked at in the middle of a backup. Another one begins then, and looks for remains."""
+        """Looked up in the middle of a backup. At that moment another backup begins and removes remains."""
 
         def get(self, key: str, default: Any = None) -> Any:
             remove_remains(place)
@@ -85,7 +85,7 @@ async def test_a_backup_is_not_taken_for_remains_while_it_is_made(tmp_path: Path
 
 
 async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path, make_backup: MakeBackup) -> None:
-    (tmp_path / "data" / "secret").mkdir(parents=True)  # which cannot be copied
+    (tmp_path / "data" / "secret").mkdir(parents=True)  # a directory cannot be copied as a file
     with pytest.raises(BackupError, match="secret"):
         await make_backup(tmp_path / "backup", data_dir=tmp_path / "data")
     assert not (tmp_path / "backup").exists()

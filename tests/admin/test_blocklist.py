@@ -1,4 +1,4 @@
-"""Blocked clients: refused by every web process, at once, without asking Redis about a request."""
+"""Blocked clients are refused by every web process, at once and without asking Redis for each request."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from node.web.blocklist import BlockedClients
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
 
-ADDRESS = "203.0.113.7"  # of node.client
+ADDRESS = "203.0.113.7"  # the address of node.client
 
 
 async def is_refused(node: NodeUnderTest, address: str) -> bool:
@@ -26,7 +26,7 @@ async def is_refused(node: NodeUnderTest, address: str) -> bool:
 
 
 async def commands(node: NodeUnderTest) -> int:
-    """How many commands Redis has run so far."""
+    """Return how many commands Redis has run so far."""
     info: Any = await node.store.command("INFO", "stats")
     return int(info.decode().partition("total_commands_processed:")[2].split()[0])
 
@@ -95,7 +95,7 @@ async def test_an_unblocked_client_is_served_again(node: NodeUnderTest, admin: A
 async def test_a_prefix_blocks_all_its_addresses(node: NodeUnderTest, admin: Admin) -> None:
     await admin("clients", "block", "198.51.100.0/24", "2001:db8:1::/48", "2001:db8:2::7")
     # Three networks are three writes, and a process may read the list between them.
-    for address in ("198.51.100.200", "2001:db8:1:ffff::9", "2001:db8:2::8"):  # the last: in the /64 of one blocked
+    for address in ("198.51.100.200", "2001:db8:1:ffff::9", "2001:db8:2::8"):  # the last: in a blocked address' /64
         await until(lambda address=address: is_refused(node, address))
     assert not await is_refused(node, "198.51.101.1")
     assert not await is_refused(node, "2001:db8:2:1::7")
@@ -128,7 +128,7 @@ async def test_who_was_judged_before_is_judged_anew_by_another_list(node: NodeUn
 
 
 class TestPublished:
-    """A change is known at once, and not only when the list is read again."""
+    """Processes learn of a change at once, not only when they read the list again."""
 
     @pytest.fixture
     def overrides(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -221,7 +221,7 @@ async def test_judging_a_request_costs_redis_nothing(node: NodeUnderTest) -> Non
     before = await commands(node)
     for _ in range(50):
         assert await is_refused(node, ADDRESS)
-    assert await commands(node) - before < 10  # the connections' own upkeep
+    assert await commands(node) - before < 10  # what the connections' own upkeep may use
 
 
 @pytest.mark.parametrize(

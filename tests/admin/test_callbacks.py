@@ -8,7 +8,7 @@ from tests.support.node_under_test import NodeUnderTest
 
 
 async def given_up(node: NodeUnderTest, message_id: str, partition: int) -> None:
-    """A dead letter."""
+    """Create a dead letter."""
     queue = CallbackQueue(node.store, unpack)
     told = ("thread-1", message_id, "https://agent.example/hook", "board.reply", 1)
     await queue.enqueue(partition, [CallbackMessage(*told, data={"thread_id": "t", "seq": 1})])
@@ -47,7 +47,7 @@ async def test_a_redriven_callback_leaves_a_newer_one_alone(node: NodeUnderTest,
 async def test_a_callback_that_cannot_be_read_is_shown_by_its_name_and_dropped(
     node: NodeUnderTest, admin: Admin
 ) -> None:
-    """A worker does not give it up: a later version of the node may read it."""
+    """Such a callback does not become a dead letter, because a later version of the node may be able to read it."""
     for name, fields in {
         "torn": ["attempt", 0],
         "thread-1": ["attempt", 0, "id", "msg_1", "data", "{"],
@@ -58,7 +58,7 @@ async def test_a_callback_that_cannot_be_read_is_shown_by_its_name_and_dropped(
     pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]
     shown = {each["id"]: (each["type"], each["url"], each["attempts"]) for each in pending}
     assert shown == {"torn": ("-", "-", 0), "msg_1": ("-", "-", 0), "msg_2": ("-", "\ufffd", 0)}
-    assert (await admin("callbacks", "drop", "--all")).status == 0  # of those that were given up
+    assert (await admin("callbacks", "drop", "--all")).status == 0  # drops dead letters only
     assert (await admin("callbacks", "drop", "torn", "--dry-run")).status == 0
     assert (await admin("callbacks", "pending", "--json")).data["total"] == 3
     dropped = await admin("callbacks", "drop", "torn", "msg_1", "msg_2", "msg_9", "--json")

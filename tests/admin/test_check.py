@@ -1,4 +1,4 @@
-"""`relay-node check`: what it says of the machine and of its Redis, and the exit status it gives."""
+"""`relay-node check`: what it says about the machine and its Redis, and its exit status."""
 
 import shutil
 import sys
@@ -97,7 +97,7 @@ def test_check_says_that_a_model_is_not_there(
     assert main(["check"]) == 1
     said = f"missing RELAY_EMBEDDING_MODEL={tmp_path}/model is not there for this user"
     assert _findings(capsys)["embedding model"] == said
-    named = "sentence-transformers/all-MiniLM-L6-v2"  # on the hub, which is not asked here
+    named = "sentence-transformers/all-MiniLM-L6-v2"  # on the model hub, which `check` does not contact
     monkeypatch.setenv("RELAY_EMBEDDING_MODEL", named)
     main(["check"])
     assert _findings(capsys)["embedding model"] == f"ok {named}"
@@ -261,6 +261,6 @@ def test_check_says_why_a_blob_store_cannot_be_used(
 
 
 def _findings(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What `check` printed: by subject, its mark and its sentence."""
+    """Return the mark and sentence that `check` printed for each subject."""
     lines = capsys.readouterr().out.splitlines()
     return {line[8:26].strip(): f"{line[:8].strip()} {line[26:]}" for line in lines}

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.settings(limits=Limits())
 
 
 async def made(node: NodeUnderTest, client: httpx2.AsyncClient) -> dict[str, Any]:
-    """One of everything that a client can leave, and two inboxes with a message of it each: its own, and another's."""
+    """Leave one of everything that a client can leave. It includes a message to the client's own inbox."""
 
     async def post(path: str, body: dict[str, Any], **headers: str) -> Any:
         response = await client.post(path, json=body, headers=headers)
@@ -51,7 +51,7 @@ async def made(node: NodeUnderTest, client: httpx2.AsyncClient) -> dict[str, Any
 
 
 def paths(made: dict[str, Any]) -> list[str]:
-    """Where each of them can be read that has a path."""
+    """Return the paths of those things that have one."""
     session = f"/api/v1/sessions/{made['session']['session_id']}/messages"
     named = {"thread": BOARD, "contract": TASKS, "agent": AGENTS}
     return [*(f"{path}/{made[name]['id']}" for name, path in named.items()), session, path_of(made["inbox"])]
@@ -62,7 +62,7 @@ async def statuses(node: NodeUnderTest, made: dict[str, Any]) -> set[int]:
 
 
 async def is_known(admin: Admin, named: str, count: int) -> None:
-    """Wait until so many things are known to come from `named`; needs a worker."""
+    """Wait until this many things are attributed to `named`. Needs a running worker."""
 
     async def known() -> bool:
         return len((await admin("clients", "posts", named, "--json")).data) == count
@@ -169,7 +169,9 @@ async def test_a_claimed_contract_is_removed_and_its_worker_told(node: NodeUnder
 
 
 async def test_who_renews_an_entry_that_is_there_is_not_taken_for_its_author(node: NodeUnderTest, admin: Admin) -> None:
-    """Anybody may post the URL of anybody's agent; removing all of such a client must not remove the agent."""
+    """Anybody may post the URL of anybody's agent. Removing everything that such a client left must not remove the
+    agent.
+    """
     inbox = await opened(node)
     agent = await listed(node, inbox, card_of("Report desk", SUMMARISE))
     async with node.client_at(OTHER) as client:

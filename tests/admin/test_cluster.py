@@ -1,4 +1,4 @@
-"""The operator's commands on a Redis Cluster, where no two keys need be on one server."""
+"""The operator's commands on a Redis Cluster, where two keys need not be on one server."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ async def test_while_a_primary_is_lost_a_client_can_be_blocked_and_status_names_
         lost = next(server for server in cluster.servers[:3] if server not in needed)
         cluster.lose(lost)
 
-        async def can_block() -> bool:  # once the members agree that the others go on
+        async def can_block() -> bool:  # once the members have agreed to go on without it
             return await asyncio.to_thread(main, ["admin", "clients", "block", "203.0.113.7"]) == 0
 
         await until(can_block)

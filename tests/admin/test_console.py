@@ -58,7 +58,7 @@ async def test_what_a_purge_is_refused_is_not_called_gone(node: NodeUnderTest, m
 
 async def test_a_rare_kind_of_keys_is_not_left_out() -> None:
     class Keys:
-        """Three hundred keys; one that is drawn is of a kind of its own."""
+        """Three hundred keys. The first one drawn is of a kind of its own."""
 
         drawn = 0
 
@@ -68,5 +68,5 @@ async def test_a_rare_kind_of_keys_is_not_left_out() -> None:
             self.drawn += 1
             return [b"audit" if self.drawn == 1 else b"thread:{00}:1"]
 
-    sizes = status._kinds  # pyright: ignore[reportPrivateUsage] - what it is told is random
+    sizes = status._kinds  # pyright: ignore[reportPrivateUsage] - its public caller draws at random
     assert await sizes(cast("Store", Keys())) == (300, {"thread": 300, "audit": 1})

@@ -1,4 +1,4 @@
-"""What a dry run announces is what happens: the same is refused for the same reason."""
+"""A dry run announces what a real run does, including each refusal and its reason."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.tasks.calls import offered
 
 
 def refused(ran: Ran, done: str) -> dict[str, str]:
-    """Why what was not done, and in a dry run would not be done."""
+    """Return the reason for each target that was refused, or that a dry run says would be refused."""
     outcomes = {each["id"]: each["outcome"] for each in ran.data}
     return {target: outcome for target, outcome in outcomes.items() if outcome not in ("dry run", done)}
 
@@ -23,7 +23,7 @@ async def test_posts(node: NodeUnderTest, admin: Admin, command: str, done: str)
     await admin("threads", "purge", f"{other}:1")
     await admin("threads", "hide", f"{thread}:1")
     await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I can help you, too"})
-    # The number of a reply that is missing does not mean the thread, which may be purged.
+    # The number of a missing reply must not be taken for the thread, which exists and may be purged.
     named = [f"{thread}:1", f"{thread}:2", f"{thread}:3", f"{other}:1", f"{thread}:", UNKNOWN, f"{UNKNOWN}:1", "a"]
     dry = await admin("threads", command, *named, "--dry-run", "--json")
     ran = await admin("threads", command, *named, "--json")

@@ -1,4 +1,4 @@
-"""What one node exports, another imports under its own secret, and only once however often it is asked to."""
+"""What one node exports, another imports under its own secret, and only once however often the import is run."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ OTHER_SECRET = "Zb4kQ9w2Lr7xVn1sTj6yHf8cMg3dPa5eUoRiBqWtXkE="
 
 
 async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
-    """Make one of everything that is exported. Returns how each is shown."""
+    """Create one of everything that is exported. Returns how each is shown."""
     thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     for body in ("I can help you", "So can I, tomorrow"):
         await node.client.post(f"{BOARD}/{thread}/replies", json={"body": body})
@@ -37,7 +37,7 @@ async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
     hidden = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     await admin("threads", "hide", hidden, f"{thread}:2")
     words = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello, is anybody there?"}]}
-    await node.client.post("/api/v1/message:send", json={"message": words})  # a task that is no contract
+    await node.client.post("/api/v1/message:send", json={"message": words})  # an A2A task that is no contract
     offer, taken, done = await offered(node), await claimed(node), await claimed(node)
     await act(node, done, "complete", claim_token=done["claim_token"], result_payload=1)
     paths = [f"{BOARD}/{thread}", f"/api/v1/relay/{message}", f"{TASKS}/{offer['id']}", f"{TASKS}/{done['id']}"]
@@ -115,7 +115,7 @@ async def test_another_node_shows_what_this_one_did(
 async def test_the_number_of_a_removed_reply_is_not_given_again(
     node: NodeUnderTest, admin: Admin, tmp_path: Path, removed: list[int]
 ) -> None:
-    """It is among the hidden ones, so that a reply that got it was acknowledged and shown to nobody."""
+    """A new reply with the number of a removed one would be acknowledged but hidden."""
     thread_id = await with_replies(node, 3)
     await admin("threads", "purge", *(f"{thread_id}:{seq}" for seq in removed))
     await admin("export", str(tmp_path / "export"))
@@ -145,7 +145,7 @@ async def test_a_reply_that_came_during_the_export_counts(
 
 
 async def with_replies(node: NodeUnderTest, count: int) -> str:
-    """The id of a thread that has so many replies."""
+    """Return the id of a thread with this many replies."""
     question = {"title": "Who can summarise a report?", "body": "It is about solar panels."}
     thread_id: str = (await node.client.post(BOARD, json=question)).json()["id"]
     for number in range(count):
@@ -159,7 +159,7 @@ async def test_a_thread_that_is_here_gets_no_replies_of_another_node(
     thread_id = await with_replies(node, 2)
     file, later = tmp_path / "export", tmp_path / "later"
     await admin("export", str(file))
-    later.write_text(file.read_text().replace('"seq":', '"seq":1'))  # 11 and 12
+    later.write_text(file.read_text().replace('"seq":', '"seq":1'))  # now numbered 11 and 12
     assert (await admin("import", str(later))).status == 0
     shown = (await node.client.get(f"{BOARD}/{thread_id}")).json()
     assert [reply["seq"] for reply in shown["replies"]] == [1, 2]
@@ -256,7 +256,8 @@ async def test_a_result_that_was_not_accepted_yet_is_not_accepted_here_by_silenc
     assert (await admin("export", str(file))).status == 0
     await node.store.command("DEL", keys.task(task["id"]))
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    lines[1]["fields"]["review_ends_at"] = lines[1]["fields"]["submitted_at"]  # the review was over long ago
+    # As if the review period had ended long ago.
+    lines[1]["fields"]["review_ends_at"] = lines[1]["fields"]["submitted_at"]
     file.write_text("\n".join(map(json.dumps, lines)))
     assert (await admin("import", str(file))).status == 0
     again = (await node.client.get(f"{TASKS}/{task['id']}")).json()
@@ -291,7 +292,9 @@ async def test_nobody_is_called_because_a_file_says_so(node: NodeUnderTest, admi
 
 
 async def test_what_was_reported_here_stays_here(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:
-    """The list of a thread's reported posts in a file of unknown origin could be too long to remove the thread."""
+    """In a file of unknown origin, the list of a thread's reported posts could be so long that the thread could not be
+    removed.
+    """
     thread_id = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     await node.client.post(f"{BOARD}/{thread_id}/report", json={"reason": "Advertising, and nothing else"})
     file = tmp_path / "file"
@@ -307,7 +310,7 @@ async def test_what_was_reported_here_stays_here(node: NodeUnderTest, admin: Adm
 async def test_an_export_that_fails_leaves_no_file(
     admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half an export looks like a whole one of a smaller node. A file that was there before is left alone."""
+    """Half an export looks like a whole one of a smaller node. A file that was already there is left alone."""
 
     async def torn(_store: Store) -> AsyncGenerator[ExportedRecord]:
         yield ExportedRecord("thread", FOREIGN, {})
@@ -323,7 +326,7 @@ async def test_an_export_that_fails_leaves_no_file(
 
 
 async def test_contracts_are_read_a_few_at_a_time(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hundred results of a megabyte were held in memory."""
+    """Otherwise two hundred results of a megabyte could be in memory at a time."""
     held: list[int] = []
     run_all = Store.run_all
 
@@ -342,7 +345,7 @@ async def test_contracts_are_read_a_few_at_a_time(node: NodeUnderTest, monkeypat
 async def test_what_is_over_there_is_not_changed_by_a_time_in_the_file(
     node: NodeUnderTest, admin: Admin, tmp_path: Path, status: str
 ) -> None:
-    """A lease of a contract that is over put it on offer again, or made it one that nobody could read."""
+    """Otherwise an imported lease of an ended contract could put it on offer again, or make it unreadable."""
     times = {"lease_expires_at": "1", "retry_at": "1", "review_ends_at": "1", "claimed_at": "1795416370998"}
     fields = CONTRACT | times | {"status": status, "max_attempts": "2", "retry_ms": "1000"}
     file = tmp_path / "file"
@@ -356,7 +359,7 @@ async def test_what_is_over_there_is_not_changed_by_a_time_in_the_file(
 async def test_a_damaged_contract_is_named_and_leaves_no_file(
     node: NodeUnderTest, admin: Admin, tmp_path: Path, packed: bytes
 ) -> None:
-    """The command ended in a traceback."""
+    """The command must not end in a traceback."""
     await node.store.command("SET", keys.packed(FOREIGN), packed)
     ran = await admin("export", str(tmp_path / "export"))
     assert (ran.status, f"purge {FOREIGN}" in ran.out, (tmp_path / "export").exists()) == (1, True, False)

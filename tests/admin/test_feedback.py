@@ -8,7 +8,7 @@ from tests.support.node_under_test import NodeUnderTest
 
 
 async def reported(node: NodeUnderTest, count: int) -> list[str]:
-    """Texts of reports in as many partitions, a millisecond apart, the newest first."""
+    """Add reports in this many partitions, a millisecond apart. Returns their texts, newest first."""
     texts = [f"The board is slow for my agent, report number {n}" for n in range(count)]
     for n, text in enumerate(texts):
         fields = ["id", f"id-{n}", "at", str(n + 1), "text", text, "category", "bug" if n % 2 else "general"]

@@ -1,4 +1,6 @@
-"""When the memory of Redis is full, the operator can look, block, hide and remove, and the audit has all of it."""
+"""When the memory of Redis is full, the operator can still read, block, hide and remove, and the audit records all of
+it.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -102,7 +104,7 @@ async def test_a_command_without_an_audit_entry_says_what_it_did_or_why_it_faile
 def test_check_reports_full_memory_with_an_alarm_or_without(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alarm: str
 ) -> None:
-    """Without one it called 101 % fine."""
+    """Without an alarm, 101 % must not be called fine either."""
     own_redis.do("CONFIG", "SET", "maxmemory", "1")
     monkeypatch.setenv("RELAY_REDIS_URL", own_redis.url)
     monkeypatch.setenv("RELAY_MEMORY_ALARM", alarm)

@@ -1,4 +1,4 @@
-"""The operator finds who posted what, and hides, shows and removes it: threads, replies, all of a client."""
+"""The operator finds who posted what, and hides, shows and removes it: threads, replies, everything of a client."""
 
 import time
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.settings(limits=Limits(search=Limit(0, 1), search_chara
 
 
 async def posted(node: NodeUnderTest) -> str:
-    """A thread of MINE with a reply of each."""
+    """Create a thread of MINE, with one reply by each client."""
     thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     for address in (MINE, OTHER):
         async with node.client_at(address) as client:
@@ -38,13 +38,13 @@ async def shown(node: NodeUnderTest, thread: str, query: str = "") -> Any:
 
 
 async def known(node: NodeUnderTest) -> int:
-    """How many posts have a note of who sent them."""
+    """Return for how many posts the sender is recorded."""
     found = await node.store.run_all([("ZCARD", keys.posters(each)) for each in range(ids.PARTITIONS)])
     return sum(cast("list[int]", found))
 
 
 async def noted(node: NodeUnderTest, count: int) -> None:
-    """Wait until a worker has noted who sent that many posts."""
+    """Wait until a worker has recorded the senders of this many posts."""
 
     async def is_noted() -> bool:
         return await known(node) == count
@@ -112,7 +112,7 @@ async def test_clients_are_ranked_by_what_they_post_keep_and_are_refused(
         async with ending.client_at(OTHER) as client:
             for _ in range(3):
                 assert (await client.post(BOARD, json={})).status_code == 422
-    # A process that ends has told what it counted.
+    # A process that ends reports what it has counted.
     await noted(node, 3)
     (first, second) = (await admin("clients", "top", "--json")).data
     assert (first["client"], first["posts"], first["threads"], first["replies"], first["refused"]) == (MINE, 2, 1, 1, 0)
@@ -176,7 +176,7 @@ async def test_workers_are_told_once_what_was_hidden_and_shown(node: NodeUnderTe
 async def test_of_a_thread_that_was_hidden_and_is_shown_again_nobody_is_told_that_it_was_closed(
     node: NodeUnderTest, admin: Admin
 ) -> None:
-    """Whoever read the events of the board after that was told `thread.closed`, of an open thread."""
+    """Otherwise readers of the board's events would be told `thread.closed` about an open thread."""
     thread, closed = await posted(node), await posted(node)
     await admin("threads", "hide", thread, closed)
     await admin("threads", "close", closed)

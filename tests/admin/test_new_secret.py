@@ -1,4 +1,4 @@
-"""A stopped node begins with another secret, whichever Redis it has."""
+"""A stopped node gets a new secret, whichever Redis it has."""
 
 from pathlib import Path
 

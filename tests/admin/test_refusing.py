@@ -1,4 +1,6 @@
-"""`admin status` and the operator's first page say when the node refuses, whether Redis or the node itself does it."""
+"""`admin status` and the operator's first page say when the node refuses requests, whether because of Redis or by
+itself.
+"""
 
 import html
 from collections.abc import AsyncIterator
@@ -26,7 +28,7 @@ async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
 
 
 async def overview(node: NodeUnderTest, state: InstanceState = READY, **settings: int | str) -> str:
-    """The first page, on an instance in that state."""
+    """Return the first page for an instance in this state."""
 
     async def ready() -> InstanceState:
         return state
@@ -56,11 +58,12 @@ async def test_redis_takes_no_writes(node: NodeUnderTest, own_redis: RedisServer
 async def test_the_redis_to_search_in_does_not_answer(
     node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its searches were said to be answered by meaning and text."""
+    """Then searches must not be reported as answered by meaning and text."""
     with RedisServer(tmp_path / "search", port=free_port()) as searched:
         monkeypatch.setenv("RELAY_SEARCH_URL", searched.url)
         assert (await admin("status", "--json")).data["no_searches"] == ""
-    why = f"Redis at 127.0.0.1:{searched.port} is out of reach: [Errno 111] Connect"  # what follows is the event loop's
+    # The rest of the text comes from the event loop.
+    why = f"Redis at 127.0.0.1:{searched.port} is out of reach: [Errno 111] Connect"
     assert (await admin("status", "--json")).data["no_searches"].startswith(why)
     assert f"searches   refused: {why}" in (await admin("status")).out
     assert f"Searches are refused: {why}" in await overview(node, search_url=searched.url)

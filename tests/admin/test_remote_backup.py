@@ -1,4 +1,4 @@
-"""How files become the objects of a bucket, and files again; the bucket of these tests is a dictionary."""
+"""How files become objects of a bucket and files again. In these tests, the bucket is a dictionary."""
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -18,7 +18,7 @@ OLD, NEW = "2026-11-25T030000Z", "2026-11-26T030000Z"
 
 
 class Bucket:
-    """BucketFiles by name, and what was done to them."""
+    """Stands in for BucketFiles: contents by name, and the changes in order."""
 
     def __init__(self, *names: str) -> None:
         self.kept = dict.fromkeys(names, b"")
@@ -74,7 +74,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 
 async def test_a_backup_comes_back_as_it_went(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts, of which there may be more than ten; an empty file is one, too."""
+    """Large files are split into parts, possibly more than ten. An empty file is one part."""
     monkeypatch.setattr(remote_backup, "PART_BYTES", 500)
     files = {"blobs/ab/one": b"", "redis-0.rdb": bytes(range(250)) * 23, "secret": b"four"}
     files["backup.json"] = written(tmp_path, **files)
@@ -89,7 +89,7 @@ async def test_a_backup_comes_back_as_it_went(bucket: Bucket, tmp_path: Path, mo
 async def test_a_backup_may_take_the_place_of_a_larger_one(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts that only the larger one had made its Redis unreadable, and no backup was left."""
+    """Parts left over from the larger backup would make the Redis snapshot unreadable."""
     monkeypatch.setattr(remote_backup, "PART_BYTES", 500)
     for size in (1200, 1000, 700):
         (folder := tmp_path / str(size)).mkdir()
@@ -116,7 +116,7 @@ async def test_no_object_leads_out_of_the_directory(bucket: Bucket, tmp_path: Pa
 
 
 async def test_of_a_backup_that_is_removed_the_manifest_goes_first() -> None:
-    """A removal that is interrupted leaves no whole backup."""
+    """An interrupted removal must not leave what looks like a whole backup."""
     bucket = Bucket(f"{OLD}/a.rdb", f"{OLD}/backup.json", f"{NEW}/backup.json", "by hand/backup.json")
     assert await remove_all_but_remote(cast("BucketFiles", bucket), 1, NEW) == ([OLD], [])
     assert bucket.changed[0] == f"{OLD}/backup.json"
@@ -133,7 +133,9 @@ async def test_a_backup_that_fails_leaves_nothing_behind(bucket: Bucket, tmp_pat
 
 
 async def test_a_backup_that_fails_leaves_the_one_that_was_there(bucket: Bucket, tmp_path: Path) -> None:
-    """Both have the bytes of the same artifacts. Those of the earlier one were deleted, too."""
+    """Both backups hold the bytes of the same artifacts, so removing those of the failed one would damage the earlier
+    one.
+    """
     written(tmp_path, **{"blobs/ab/one": b"bytes", "redis-0.rdb": b"data"})
     await send(cast("BucketFiles", bucket), tmp_path)
     before, bucket.takes_no = dict(bucket.kept), "redis-0.rdb"
@@ -143,7 +145,7 @@ async def test_a_backup_that_fails_leaves_the_one_that_was_there(bucket: Bucket,
 
 
 async def test_a_backup_whose_last_answer_was_lost_stays_whole(bucket: Bucket, tmp_path: Path) -> None:
-    """Its manifest stayed alone, and `--keep` counted it."""
+    """Otherwise the manifest could stay without its files, and `--keep` would count it as a backup."""
     bucket.loses_answer_to = MANIFEST
     files = {"redis-0.rdb": b"data"}
     files[MANIFEST] = written(tmp_path, **files)
@@ -153,7 +155,7 @@ async def test_a_backup_whose_last_answer_was_lost_stays_whole(bucket: Bucket, t
 
 
 async def test_what_a_killed_backup_has_left_is_removed_a_day_later() -> None:
-    """Not before: in a bucket, one that is being sent looks the same."""
+    """Not before: a backup that is still being sent looks the same in a bucket."""
     sending, by_hand = "2026-11-25T040000Z/secret", "by hand/secret"
     bucket = Bucket(f"{OLD}/secret", sending, by_hand, f"{NEW}/backup.json", "no backup")
     assert await remove_all_but_remote(cast("BucketFiles", bucket), 5, NEW) == ([], [])

@@ -90,7 +90,7 @@ async def test_the_operator_sees_which_address_offered_a_contract(node: NodeUnde
 async def test_a_contract_whose_record_is_damaged_can_be_removed(
     node: NodeUnderTest, admin: Admin, spoil: Break
 ) -> None:
-    """The command ended in a traceback, and so did that which removes everything of an address."""
+    """Neither this command nor the one that removes everything of an address may end in a traceback."""
     offer = await claimed(node, lease_seconds=60, max_attempts=2)
     await let_end(node.store, offer["id"])
     await spoil(node, offer["id"])

@@ -21,7 +21,7 @@ async def listed(admin: Admin, status: str) -> list[str]:
 
 
 async def is_gone(node: NodeUnderTest, thread: str) -> bool:
-    """Whether no key bears its id, but the counter of a limit, which ends by itself."""
+    """Return whether no key contains the id, except the counter of a limit, which has a TTL."""
     return all(name.startswith("rate:") for name in await node.names(f"*{thread}*"))
 
 
@@ -39,7 +39,7 @@ async def test_a_closed_thread_is_read_and_takes_no_replies(node: NodeUnderTest,
 
 
 async def test_what_is_done_to_whole_threads_is_not_done_for_a_reply(node: NodeUnderTest, admin: Admin) -> None:
-    """`threads close ID:1` closed the thread that the reply is in."""
+    """`threads close ID:1` must not close the thread that the reply is in."""
     thread = await answered(node)
     ran = await admin("threads", "close", f"{thread}:1", "--json")
     assert (ran.status, ran.data[0]["outcome"]) == (1, "thread.unknown")

@@ -1,4 +1,4 @@
-"""`relay-node verify`: it believes a proof, and no node."""
+"""`relay-node verify` trusts a proof, and no node."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from tests.support.node_under_test import NodeUnderTest, until
 
 
 async def verified(record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
-    """Exit status and verdicts for a record in a file."""
+    """Return exit status and verdicts for a record in a file."""
     file = tmp_path / "record.json"
     file.write_text(json.dumps(record))
     capsys.readouterr()
@@ -30,7 +30,7 @@ async def verified(record: dict[str, Any], tmp_path: Path, capsys: pytest.Captur
 
 
 async def thread_with_replies(node: NodeUnderTest) -> dict[str, Any]:
-    """A signed thread with a signed reply by another key, and an unsigned one."""
+    """Return a signed thread with two replies: one signed by another key, one unsigned."""
     body = QUESTION | {"body": "Who can parse 40 MB of CSV\u202e in a sandbox?"}
     thread = (await send(node, signed(BOARD, body))).json()
     replies = f"{BOARD}/{thread['id']}/replies"
@@ -70,7 +70,7 @@ async def test_people_read_a_line_for_each_post(
 
 
 OBEYED = [*map(chr, (*range(0x20), *range(0x7F, 0xA0))), *"\u061c\u200e\u200f\u202a\u202e\u2066\u2069\u2028\u2029"]
-"""What a terminal could obey: control characters of both sets, direction marks, separators of lines."""
+"""Characters that could control a terminal: the control characters of both sets, direction marks, line separators."""
 
 
 @pytest.mark.parametrize("outcome", ["unsigned", "false", "signed"])
@@ -110,7 +110,7 @@ async def test_what_a_node_changed_is_found_out(node: NodeUnderTest) -> None:
     ):
         assert verdict_of("thread", changed).outcome == "false", changed
     for changed in (
-        reply | {"thread_id": unsigned["id"]},  # shown under a thread that it was not written for
+        reply | {"thread_id": unsigned["id"]},  # shown under another thread than the one it was signed for
         reply | {"author": "somebody"},
         unsigned | {"signature": reply["signature"], "is_signed": True},
         unsigned | {"is_signed": True},
@@ -258,7 +258,7 @@ def test_a_signature_of_the_whole_address_says_where_and_when_a_post_was_sent() 
 
 
 def test_a_post_that_was_signed_for_no_address_is_false() -> None:
-    """It hid the verdicts on all posts beside it: there was no record to judge."""
+    """One record that cannot be judged must not hide the verdicts on the other posts."""
     record = record_of(OFFER, ("@method", "@target-uri", *COVERED[3:]), host="[")
     verdict = verdict_of("task", record)
     assert (verdict.outcome, verdict.reason) == ("false", "it was signed for an address that cannot be read")
@@ -267,7 +267,7 @@ def test_a_post_that_was_signed_for_no_address_is_false() -> None:
 def record_of(
     offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS, host: str = "node.example"
 ) -> dict[str, Any]:
-    """The record that a node without any rules would make of a signed offer."""
+    """Return the record that a node without any rules would make of a signed offer."""
     request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()), extra={"host": host})
     found = request.judged(address=PublicAddress.parse(f"https://{host}"))
     assert found

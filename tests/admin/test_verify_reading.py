@@ -1,4 +1,4 @@
-"""`relay-node verify`: how it reads what it is to verify, from a node that may answer anything."""
+"""How `relay-node verify` reads what it is to verify from a node that may answer anything."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from tests.support.node_under_test import NodeUnderTest
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Answers what it was given for a path."""
+    """Answers each path with the given status and body."""
 
     def __init__(self, pages: dict[str, tuple[int, bytes]], *arguments: Any) -> None:
         self._pages = pages
@@ -33,14 +33,15 @@ class Pages(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
-    """The address of a server with these pages."""
+    """Yield the URL of a server with these pages."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))  # else each test waits half a second
+        # With the default poll interval, each test would wait half a second.
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""Calls that the tests of the directory share."""
+"""Calls that the directory's tests share."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 def card_of(name: str = "Report desk", *skills: Json) -> Json:
-    """An A2A agent card."""
+    """Return an A2A agent card."""
     return {
         "name": name,
         "description": "Helps people with long documents of every kind.",

@@ -1,4 +1,4 @@
-"""What the tests of the directory share."""
+"""Fixtures that the directory's tests share."""
 
 from collections.abc import AsyncIterator
 
@@ -14,17 +14,17 @@ MANY = Limit(100_000, 60)
 CALLING = pytest.mark.settings(
     callback_allow_private=True, limits=Limits(callback=Limit(0, 60), agent=MANY, search=MANY)
 )
-"""For tests whose node may call loopback, as often as it likes."""
+"""For tests whose node may call loopback addresses, without a limit."""
 
 
 @pytest.fixture
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have workers look everywhere all the time: tests change the times in Redis behind their back."""
+    """Make workers look for due entries all the time, because tests change times in Redis directly."""
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
 
 
 @pytest_asyncio.fixture
 async def made_up() -> AsyncIterator[MadeUpAgents]:
-    """Agents that are made up."""
+    """A server of made-up agents."""
     async with MadeUpAgents() as agents:
         yield agents

@@ -1,4 +1,4 @@
-"""The labelled directory as the node searches it: for tests, and for `bench.search_quality`."""
+"""The labelled directory as the node searches it, for tests and for `bench.search_quality`."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,9 @@ from tests.search.relevance import Query
 
 
 def directory_of(model: Model) -> Library:
-    """The labelled agents as the indexer keeps them: a post for what an agent says of itself, one for each skill."""
+    """Return the labelled agents as the indexer keeps them: one post for the agent's own description, and one for each
+    skill.
+    """
     made = Library(model, len(LISTINGS), MemoryIndex())
     for key, listing in LISTINGS.items():
         own = of_own(listing.name, listing.description)
@@ -27,12 +29,14 @@ def directory_of(model: Model) -> Library:
 
 
 def skill_of(match: RankedEntity) -> int:
-    """The number of the skill that a hit names; 0 is what the agent says of itself."""
+    """Return the number of the skill that a hit names; 0 is the agent's own description."""
     return seq_and_piece(match.passage)[0] if match.mode != "text" else match.reply
 
 
 def mean_reciprocal_rank(found: Sequence[tuple[Sequence[RankedEntity], Query]]) -> float:
-    """Of the agent; one found by another of its skills does not count."""
+    """Return the mean reciprocal rank of the wanted agents. An agent found by a skill other than the wanted one does
+    not count.
+    """
     total = 0.0
     for matches, query in found:
         agent, _, skill = query.wanted.partition("/")

@@ -1,6 +1,6 @@
-"""Agents that are made up: one server on all addresses of loopback, each of which is a host of its own.
+"""Made-up agents: one server on all loopback addresses, each of which counts as a host of its own.
 
-What an agent is like is the first part of its path. Its card is at the well-known place below.
+The first part of an agent's path is its kind. Its card is at the well-known place below that path.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ A2A_REFUSAL: Answer = (
     json.dumps({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "no message"}}).encode(),
 )
 BINDINGS = {"rpc": "JSONRPC", "rpc-old": "JSONRPC", "mcp": "MCP", "mcp-sse": "MCP", "mcp-new": "MCP", "grpc": "GRPC"}
-"""The bindings of kinds that do not speak HTTP+JSON."""
+"""The bindings of the kinds that do not speak HTTP+JSON."""
 
 LIVENESS: Mapping[str, str] = {
     "good": "open",
@@ -43,19 +43,19 @@ LIVENESS: Mapping[str, str] = {
     "away": "unreachable",
     "cut": "unreachable",
 }
-"""What a probe finds, for the kinds that can be listed."""
+"""The liveness that a probe finds, for the kinds that can be listed."""
 
 
 class MadeUpAgents:
-    """The server. Tests change what it knows while it runs."""
+    """The server. Tests change its answers while it runs."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
-        """The kind of the agent at a path, if it is no longer the one in the path."""
+        """Kinds of the agents, by path, that are no longer the kind in their path."""
         self.cards: dict[str, Json] = {}
-        """Members of the card at a path that differ from the usual ones."""
+        """Members, by path, in which a card differs from the usual one."""
         self.requests: Counter[str] = Counter()
-        """Requests by method and path."""
+        """Number of requests by method and path."""
         self._port = free_port()
         self._server: asyncio.Server | None = None
         self._ended = asyncio.Event()
@@ -73,11 +73,11 @@ class MadeUpAgents:
             writer.transport.abort()
 
     def url(self, kind: str, host: int = 0) -> str:
-        """The URL of an agent of that kind; `host` numbers its host."""
+        """Return the URL of an agent of this kind on host number `host`."""
         return f"http://127.0.{host // 250}.{host % 250 + 1}:{self._port}/{kind}"
 
     def card(self, path: str, base: str) -> Json:
-        """The card of the agent at a path."""
+        """Return the card of the agent at a path."""
         kind = self._kind(path)
         version = "0.3.0" if kind in ("old", "rpc-old") else "1.0"
         card: Json = {
@@ -151,7 +151,7 @@ class MadeUpAgents:
 
 
 def _posted(kind: str, path: str, body: bytes, version: str | None) -> Answer:
-    """What an agent says to a probe; one of A2A takes only the version that its card names."""
+    """Return the agent's answer to a probe. An A2A agent accepts only the protocol version that its card names."""
     said: Json = json.loads(body) if body else {}
     rpc: Json = {"jsonrpc": "2.0", "id": said.get("id")}
     initialized = rpc | {"result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x"}}}

@@ -1,8 +1,9 @@
-"""A small directory with wishes and the agents and skills that fulfil them: judged by hand, for tests and figures.
+"""A small directory and queries for it, with the agents and skills that match them: labelled by hand, for tests and
+figures.
 
-PLAIN wishes share words with the skill; DISTANT ones say it in words that the card does not have; EXACT ones name
-something that only text can match; NOBODY fulfils the last. Several agents work in the same trade, and one agent has
-skills of different trades, so that it is the skill that has to be found.
+PLAIN queries share words with the skill. DISTANT ones use words that the card does not have. EXACT ones name something
+that only text can match. Those in NOBODY have no match. Several agents work in the same trade, and one agent has skills
+of different trades, so the search has to find the right skill.
 """
 
 from typing import NamedTuple

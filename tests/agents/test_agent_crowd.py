@@ -20,10 +20,12 @@ AGENTS_EACH = 13 if FULL else 2
 """Agents of each kind, each on its own host: 299 in all in the full run."""
 
 UNTIL_AGAIN = HIDDEN_MS / 1000 + PATIENCE
-"""Seconds: what a worker took without hearing of it is taken again, and then looked at as soon as it can."""
+"""Seconds until another worker has repeated a check without result: the visibility timeout, and time for the check."""
 
 SECONDS = 4.0
-"""Timeout of a request, at which those to a slow host end; the others must be answered sooner on a busy machine."""
+"""Timeout of a request, in seconds. Requests to a slow host reach it; all others must be answered sooner, even on a
+busy machine.
+"""
 
 pytestmark = CALLING
 
@@ -32,7 +34,7 @@ async def test_each_of_many_is_told_as_it_is_and_probed_by_one_worker(
     node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.callbacks.call.AttemptTimeouts", partial(call.AttemptTimeouts, total=SECONDS))
-    # A path of its own for each, so that what was asked of it can be counted.
+    # Each agent has its own path, so that the requests to it can be counted.
     paths = {f"{kind}/{number}": kind for number in range(AGENTS_EACH) for kind in KINDS}
 
     async def entry(agent_id: str) -> Json:
@@ -67,5 +69,5 @@ async def test_each_of_many_is_told_as_it_is_and_probed_by_one_worker(
         wanted = ("rejected", "unknown") if kind in REJECTED else ("listed", LIVENESS[kind])
         assert (entries[path]["status"], entries[path]["liveness"]) == wanted, path
         if kind not in REJECTED:
-            # Once as a card at the URL itself, and below it; once more by the probe.
+            # The check asks at the URL itself and then below it; the probe asks once more.
             assert (made_up.requests[f"GET /{path}"], made_up.requests[f"GET /{path}{WELL_KNOWN}"]) == (1, 2), path

@@ -1,4 +1,4 @@
-"""The lists of the directory, which several processes derive from the entries at the same time (NETWORK 2)."""
+"""The directory's lists, which several processes derive from the entries at the same time (NETWORK 2)."""
 
 import asyncio
 from collections.abc import Iterable
@@ -47,13 +47,13 @@ async def test_a_projection_that_read_an_entry_before_it_changed_does_not_undo_t
 
 
 async def test_a_worker_that_starts_is_no_check(node: NodeUnderTest) -> None:
-    """The operator is told that none has ended for long, however often workers start."""
+    """However often workers start, the operator is told how long ago the last check ended."""
     lists, stop = AgentLists(node.store), asyncio.Event()
     calls_nobody: Any = None
     checks = AgentChecks(node.store, AgentStore(node.store, 60), lists, calls_nobody, "http://node.example")
     stop.set()
     await checks.run(stop)
-    assert await node.store.command("GET", keys.LAST_CHECK)  # where there was none, the time counts from now
+    assert await node.store.command("GET", keys.LAST_CHECK)  # without an earlier check, the age counts from now
     await node.store.command("SET", keys.LAST_CHECK, await lists.now() - 7_200_000)
     await checks.run(stop)
     assert (await lists.figures())[2] >= 7200
@@ -79,7 +79,7 @@ async def test_what_redis_has_dropped_is_told_of_and_what_was_posted_since_stays
         return sum(b"agent.removed" in flat for _, flat in cast("list[tuple[bytes, list[bytes]]]", told))
 
     await store.command("ZADD", keys.AGENT_ENDS, 1, agent_id)
-    assert [await lists.sweep() for _ in range(2)] == [[agent_id]] * 2  # by two workers
+    assert [await lists.sweep() for _ in range(2)] == [[agent_id]] * 2  # once by each of two workers
     assert await removals() == 1
     await entries.unschedule(agent_id)
     due = keys.agents_due(ids.partition_of(HOST))
@@ -112,7 +112,7 @@ async def test_an_entry_that_cannot_be_removed_at_its_end_keeps_no_other(node: N
     for each in (broken, sound):
         await node.store.command("HSET", keys.agent(each["id"]), "ends_at", over)
         await node.store.command("ZADD", keys.AGENT_ENDS, over, each["id"])
-    await node.store.command("HSET", keys.agent(broken["id"]), "status", "checking")  # since nobody knows when
+    await node.store.command("HSET", keys.agent(broken["id"]), "status", "checking")  # makes its end unknown
     assert await lists.sweep() == [sound["id"]]
     assert not await node.store.command("EXISTS", keys.agent(sound["id"]))
 
@@ -147,7 +147,7 @@ async def test_an_entry_that_cannot_be_read_hides_no_other(node: NodeUnderTest, 
         hosts = cycle(range(250))
 
         async def found() -> bool:
-            client = node.client_at(f"203.0.113.{next(hosts)}")  # one client may ask only so often
+            client = node.client_at(f"203.0.113.{next(hosts)}")  # each client may search only so often
             hits[:] = (await client.post(f"{AGENTS}/search", json={"query": "long report"})).json()["hits"]
             return sound["id"] in [each["agent_id"] for each in hits]
 

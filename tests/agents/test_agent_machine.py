@@ -1,4 +1,4 @@
-"""The life of an entry that a domain proves, against a model: whatever happens, in whatever order (NETWORK 2)."""
+"""The life of an entry proven by a domain, against a model: any actions in any order (NETWORK 2)."""
 
 from typing import cast
 
@@ -31,7 +31,7 @@ FOUND = st.sampled_from(("open", "gated", "wrong_protocol", "unreachable"))
 MINUTE, DAY = 60, 86_400
 LIFE, WEEK = 30 * DAY, 7 * DAY
 THREE = 3
-"""Probes in a row that change what is said."""
+"""Number of equal probes in a row that change the liveness."""
 
 
 class EntryMachine(StoreMachine):
@@ -43,26 +43,26 @@ class EntryMachine(StoreMachine):
         self._id = id_of(HOST, URL)
         self._status = ""
         self._kept_until = 0
-        """When an entry that is not listed is gone."""
+        """When an unlisted entry is deleted."""
         self._placed_until = 0
-        """Until when an entry that is being checked holds a place among those of its host."""
+        """Until when an entry that is being checked takes one of its host's places."""
         self._ends = 0
         """When a listed entry ends; 0 for any other."""
         self._waits_until = 0
-        """Until when a listed entry that was posted again waits for its check."""
+        """Until when a listed entry that was posted again may wait for its check."""
         self._taken_until = 0
-        """Until when a worker alone checks it."""
+        """Until when one worker has the check to itself."""
         self._events = 0
-        """Events about whether it is listed."""
+        """Number of events about whether the entry is listed."""
         self._changes = 0
-        """Events about its liveness alone."""
+        """Number of events about nothing but its liveness."""
         self._url = ""
         self._unlist()
 
     def _unlist(self, status: str = "") -> None:
         self._status, self._ends, self._is_shown = status, 0, False
         self._without_news = 0
-        """Probes in a row that have found what is said already."""
+        """Number of probes in a row that have confirmed the current liveness."""
         self._forget_probes()
 
     def _forget_probes(self) -> None:
@@ -72,7 +72,7 @@ class EntryMachine(StoreMachine):
 
     @property
     def status(self) -> str:
-        """What it must be; empty if there is none."""
+        """The expected status; empty if there is no entry."""
         return self._status if self._ends or self.now < self._kept_until else ""
 
     def _entry(self) -> StoredAgent | None:
@@ -80,13 +80,15 @@ class EntryMachine(StoreMachine):
         return found
 
     def _due_in(self) -> int | None:
-        """Milliseconds until a worker looks at it again."""
+        """Return the milliseconds until a worker looks at the entry again, or None."""
         now = self.run_step(self._lists.now())
         due = self.run_step(self.store.command("ZSCORE", keys.agents_due(ids.partition_of(HOST)), self._id))
         return None if due is None else int(float(cast("bytes", due))) - now
 
     def _settle(self, found: CheckResult) -> str:
-        """What became of a posting, which two workers have checked."""
+        """Return the outcome of the first of two workers that check a posting. The second one's result must be
+        stale.
+        """
         entry = self._entry()
         assert entry is not None
         outcome = self.run_step(self._entries.settle(entry, found, DAY_MS))
@@ -95,7 +97,9 @@ class EntryMachine(StoreMachine):
         return outcome
 
     def _probed(self, found: Finding | None, card: CheckResult | None = None, before: int = 0) -> str:
-        """`before`: how much later the agent was posted than the one that was probed."""
+        """Return the outcome of a probe. `before`: by how many milliseconds the probed version of the entry was posted
+        earlier than the current one.
+        """
         entry = self._entry() or stored_agent(
             self._id, AgentRow.of({b"address": HOST.encode(), b"proof": b"domain"}, None)
         )
@@ -107,7 +111,7 @@ class EntryMachine(StoreMachine):
         return outcome
 
     def _note(self, found: Liveness, *, has_changed: bool = False, is_elsewhere: bool = False) -> None:
-        """What a probe has found."""
+        """Record what a probe found."""
         self._was_checked_now()
         before = self._liveness
         self._row = [*self._row, found] if self._row[-1:] == [found] else [found]
@@ -133,7 +137,7 @@ class EntryMachine(StoreMachine):
     def post(self) -> None:
         self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, client="", idempotency=None))
         if self.status == "checking" and self.now < self._taken_until:
-            return  # the check that has begun goes on
+            return  # a check that has begun goes on
         self._placed_until = self.now + 10 * MINUTE
         self._kept_until = self._waits_until = self.now + DAY
         if self._ends:
@@ -249,7 +253,7 @@ class EntryMachine(StoreMachine):
     @rule(seconds=st.sampled_from((MINUTE, 10 * MINUTE, DAY, WEEK, LIFE)))
     def wait(self, seconds: int) -> None:
         self.advance(seconds)
-        # A worker removes what has ended, unless Redis has dropped it: then nobody knows whether it was shown.
+        # A worker removes the ended entry. If Redis has already dropped it, nobody knows whether it was shown.
         due = bool(self._ends) and self._ends <= self.now
         looked_at = self.run_step(self._lists.sweep())
         assert looked_at == ([self._id] if due else [])
@@ -271,7 +275,9 @@ class EntryMachine(StoreMachine):
         self._unlist()
 
     def _tell_of_its_removal(self) -> None:
-        """One that was hidden, or never listed, is gone for everybody already."""
+        """Count the event of the removal. For everybody else, an entry that was hidden or never listed was already
+        gone.
+        """
         self._events += self._is_shown
         self._changes += not self._is_shown
 

@@ -1,4 +1,4 @@
-"""Entries of the directory at moments that the steps of chance (`test_agent_machine`) reach too seldom."""
+"""Entries of the directory at moments that the random steps of `test_agent_machine` reach too seldom."""
 
 from collections.abc import Iterator
 
@@ -72,7 +72,7 @@ def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_
     machine.the_card_is_good()
     machine.probe("open", 1)
     machine.wait(DAY)
-    machine.a_probe_finds_another_card("open", ELSEWHERE)  # and then one of before (`_probed`)
+    machine.a_probe_finds_another_card("open", ELSEWHERE)  # followed by a late probe (`_probed`)
     machine.the_entry_is_what_it_must_be()
 
 

@@ -1,4 +1,6 @@
-"""Liveness: probed without effect, three in a row before it changes, hidden when gone for long (NETWORK 2)."""
+"""Liveness: probes have no effect on the agent, three in a row change it, and an agent that is long gone is hidden
+(NETWORK 2).
+"""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -26,7 +28,7 @@ pytestmark = [CALLING, pytest.mark.usefixtures("look")]
 
 
 async def listed_at(node: NodeUnderTest, url: str) -> Json:
-    """The entry of a URL, listed and probed once."""
+    """Return the entry of a URL, once it is listed and has been probed."""
     agent = json_of(await node.client.post(AGENTS, json={"url": url}), 202)
 
     async def probed() -> bool:
@@ -37,14 +39,14 @@ async def listed_at(node: NodeUnderTest, url: str) -> Json:
 
 
 async def due_in(node: NodeUnderTest, agent: Json) -> float:
-    """Hours until the next probe of an entry."""
+    """Return the hours until the next probe of an entry."""
     due = keys.agents_due(ids.partition_of_id(agent["id"]))
     score: Any = await node.store.command("ZSCORE", due, agent["id"])
     return (float(score) - await now_ms(node.store, due)) / 3_600_000
 
 
 async def probe(node: NodeUnderTest, agent: Json, times: int = 1) -> Json:
-    """The entry after further probes."""
+    """Return the entry after further probes."""
     key, due = keys.agent(agent["id"]), keys.agents_due(ids.partition_of_id(agent["id"]))
     for _ in range(times):
         await node.store.command("HDEL", key, "same")
@@ -58,7 +60,7 @@ async def probe(node: NodeUnderTest, agent: Json, times: int = 1) -> Json:
 
 
 async def has(node: NodeUnderTest, read: Callable[[], Awaitable[set[str]]], *wanted: str) -> None:
-    """Return once a list has these ids and no others."""
+    """Return once a list has exactly these ids."""
 
     async def same() -> bool:
         return await read() == set(wanted)
@@ -95,7 +97,8 @@ async def test_each_kind_of_agent_is_found_to_be_what_it_is(node: NodeUnderTest,
     assert due == 0
     assert age < 3600
     assert made_up.requests["POST /good/message:send"] == 1
-    assert (made_up.requests["POST /mcp"], made_up.requests["DELETE /mcp"]) == (1, 1)  # it leaves no session there
+    # The probe leaves no session open.
+    assert (made_up.requests["POST /mcp"], made_up.requests["DELETE /mcp"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("below", "version"), [("", " 1.0 "), ("/", "1.0"), ("/?tenant=1", "1.0")])
@@ -223,7 +226,8 @@ class TestRates:
 
     @pytest.fixture(params=[2, 3])
     def overrides(self, request: pytest.FixtureRequest) -> dict[str, Any]:
-        # Two requests find the card; the probe asks for it again, and then sends what must be refused.
+        # Two requests find the card. The probe asks for the card again, and then sends the request that must be
+        # refused.
         return {"callback_allow_private": True, "limits": Limits(callback=Limit(request.param, 60), agent=MANY)}
 
     async def test_a_host_that_was_called_enough_is_probed_later(

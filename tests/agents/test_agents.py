@@ -182,13 +182,13 @@ async def test_the_list_has_the_newest_first(node: NodeUnderTest) -> None:
         await until(there)
         page = (await node.client.get(AGENTS, params={"limit": 2})).json()
         assert page["total"] == 3
-        # Those of one millisecond are in any order.
+        # Entries listed in the same millisecond are in no fixed order.
         newest = sorted([await shown(node, agent) for agent in agents], key=lambda agent: agent["listed_at"])[1:]
         assert [each["listed_at"] for each in page["agents"]] == [each["listed_at"] for each in reversed(newest)]
 
 
 async def test_a_list_shows_each_entry_as_it_is_now(node: NodeUnderTest) -> None:
-    """Rows are kept from one answer to the next, until something of an entry or of its inbox has changed."""
+    """Rows are reused for further answers until the entry or its inbox changes."""
     inbox = await opened(node)
     agent = await listed(node, inbox, card_of())
 
@@ -208,7 +208,7 @@ async def test_a_list_shows_each_entry_as_it_is_now(node: NodeUnderTest) -> None
 
 
 class HeldUp(AgentLists):
-    """The lists of a process that is held up between reading an entry and listing it."""
+    """Lists of a process that is held up between reading an entry and listing it."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -237,7 +237,7 @@ async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnd
 async def test_what_is_listed_is_checked_at_once(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 3600.0)
     async with node.worker():
-        for _ in range(2):  # the first may have been there when the worker began, and looked everywhere
+        for _ in range(2):  # the worker may find the first agent when it starts and looks everywhere
             agent = await listed(node, await opened(node), card_of())
 
             async def is_checked(key: str = keys.agent(agent["id"])) -> bool:

@@ -1,4 +1,4 @@
-"""Agents that are listed by the URL of their card (NETWORK 2)."""
+"""Agents listed by the URL of their card (NETWORK 2)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ async def submitted(node: NodeUnderTest, url: str, **headers: str) -> Json:
 
 
 async def checked(node: NodeUnderTest, url: str) -> Json:
-    """The entry of a URL that is posted now, once it is checked."""
+    """Post a URL, and return its entry once it has been checked."""
     posted = await submitted(node, url)
     assert (posted["status"], posted["reason"], posted["expires_at"]) == ("checking", None, None)
     response = await node.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 30})
@@ -66,14 +66,14 @@ async def test_the_url_of_a_card_is_asked_for_it_first(node: NodeUnderTest, made
 async def test_nobody_removes_an_entry_by_posting_where_its_card_is_not(
     node: NodeUnderTest, made_up: MadeUpAgents
 ) -> None:
-    url = made_up.url("direct")  # its card is there itself, and not at the well-known place below
+    url = made_up.url("direct")  # the card is at this URL itself, not at the well-known place below
     async with node.worker():
         agent = await checked(node, url)
         assert (agent["status"], agent["card_url"]) == ("listed", url)
         for other in (url + WELL_KNOWN, url + "/"):
             again = await checked(node, other)
             assert (again["id"], again["status"], again["card_url"]) == (agent["id"], "listed", url)
-        made_up.kinds["/direct"] = "direct-failing"  # and at the well-known place there is none, as before
+        made_up.kinds["/direct"] = "direct-failing"  # there is still no card at the well-known place
         again = await checked(node, url)
         assert (again["id"], again["status"], again["reason"]) == (agent["id"], "listed", f"{url} answered 500")
         made_up.kinds["/direct"] = "gone"
@@ -84,7 +84,7 @@ async def test_who_posts_a_card_that_cannot_be_listed_is_told_what_is_wrong_with
     node: NodeUnderTest, made_up: MadeUpAgents
 ) -> None:
     made_up.cards["/direct"] = {"skills": []}
-    url = made_up.url("direct")  # below it is none, which used to be all that was told
+    url = made_up.url("direct")  # the answer from the well-known place below must not be the only reason shown
     async with node.worker():
         agent = await checked(node, url)
     assert (agent["status"], agent["reason"]) == (
@@ -154,7 +154,7 @@ async def test_what_a_worker_that_was_held_up_has_not_heard_is_asked_again(
         return await node.store.command("HGET", key, "liveness") == b"unreachable"
 
     async def check() -> None:
-        """Have a worker look at it once."""
+        """Make a worker check the entry once."""
         await node.store.command("SET", keys.LAST_CHECK, 1)
         await node.store.command("ZADD", due, 0, posted["id"])
         await until(looked_at)
@@ -163,7 +163,7 @@ async def test_what_a_worker_that_was_held_up_has_not_heard_is_asked_again(
     async with node.worker():
         await until(looked_at)
         assert await has_status(b"checking")
-        made_up.kinds["/cut"] = "cut"  # its card can be read, and it breaks off what is asked of it
+        made_up.kinds["/cut"] = "cut"  # the card can be read, but a probe's request is cut off
         await check()
         assert await has_status(b"listed")
         await check()
@@ -200,7 +200,7 @@ async def test_posting_a_url_again_renews_its_entry(node: NodeUnderTest, made_up
 
 
 async def test_a_late_look_for_what_has_ended_leaves_what_was_posted_again(node: NodeUnderTest) -> None:
-    """One of two workers that look at the same time, or one whose list is behind."""
+    """Two workers may look for ended entries at the same time, or one worker's list may be out of date."""
     posted = await submitted(node, "http://agent.example/")
     await node.store.command("ZADD", keys.AGENT_ENDS, 1, posted["id"])
     lists = AgentLists(node.store)
@@ -282,7 +282,7 @@ async def test_an_entry_waits_for_a_worker_to_check_it_in_the_partition_of_its_h
 async def test_who_waits_for_a_check_is_told_at_once_what_it_found(
     node: NodeUnderTest, made_up: MadeUpAgents, was_listed: bool, kind: str, status: str
 ) -> None:
-    """Also of one in which no probe, which follows at once, finds what would wake them as well (`grpc`)."""
+    """This includes a check after which the probe finds nothing that would also wake the waiting request (`grpc`)."""
     made_up.kinds["/desk"], url = "good", made_up.url("desk")
     if was_listed:
 

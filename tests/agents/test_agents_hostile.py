@@ -1,4 +1,4 @@
-"""Agents that mean harm: hosts that hang, private places, and script in every field (NETWORK 2)."""
+"""Agents with bad intentions: hosts that hang, private addresses, and script in every field (NETWORK 2)."""
 
 import asyncio
 from functools import partial
@@ -39,7 +39,7 @@ async def test_a_host_that_hangs_or_drips_is_rejected_in_time(
     assert (slow["status"], drip["status"]) == ("rejected", "rejected")
     assert "no answer within" in slow["reason"]
     assert "did not end within" in drip["reason"]
-    assert made_up.requests[f"GET /slow{WELL_KNOWN}"] == 0  # one request that hangs is enough
+    assert made_up.requests[f"GET /slow{WELL_KNOWN}"] == 0  # after one request that hangs, no second one is made
 
 
 async def test_a_host_that_asks_to_come_back_in_no_year_at_all_is_rejected(
@@ -72,7 +72,7 @@ async def test_those_who_wait_for_a_check_have_so_many_places(
 def test_nobody_waits_longer_than_forty_seconds_for_a_check() -> None:
     assert call.AttemptTimeouts().total <= 10
     assert FETCH_SECONDS <= 30
-    assert FETCH_SECONDS * 1000 < HIDDEN_MS  # no other worker takes it meanwhile
+    assert FETCH_SECONDS * 1000 < HIDDEN_MS  # so no other worker takes the check meanwhile
 
 
 async def test_private_places_are_never_called(empty_redis: Any, made_up: MadeUpAgents) -> None:
@@ -92,7 +92,7 @@ async def test_what_the_settings_allow_no_longer_is_not_called_any_more(
     await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(agent["id"])), 0, agent["id"])
     before = made_up.requests.total()
 
-    async def is_unreachable() -> bool:  # for the first of three times
+    async def is_unreachable() -> bool:  # after the first of three probes
         return await node.store.command("HGET", keys.agent(agent["id"]), "doubt") == b"unreachable"
 
     async with running(settings_for(empty_redis.url)) as strict, strict.worker():
@@ -148,7 +148,8 @@ SPELLINGS = ("//card.json", "/./card.json", "/x/../card.json", "/%63ard.json", "
 
 @pytest.mark.parametrize("path", SPELLINGS)
 async def test_one_card_is_not_listed_under_many_spellings_of_its_url(node: NodeUnderTest, path: str) -> None:
-    # A server that reads them as one path gave twenty entries, all that its host may have, to whoever posted it so.
+    # Where the agent's server treats all spellings as one path, one card could otherwise get twenty entries, as many as
+    # its host may have.
     refused = await node.client.post(AGENTS, json={"url": f"http://agent.example{path}"})
     assert refused.status_code == 422
     assert refused.json()["detail"][0]["msg"].startswith("must have no //")

@@ -29,7 +29,7 @@ async def test_a_client_lists_ten_agents_an_hour(node: NodeUnderTest) -> None:
 
 @pytest.mark.settings(limits=Limits(agent=Limit(1, 600)))
 async def test_clients_of_one_site_share_a_limit_of_agents(node: NodeUnderTest) -> None:
-    # From the /64s of one /48, 5,000 URLs at once held up the checks of everybody's for half a minute.
+    # Otherwise 5,000 URLs posted from the /64s of one /48 would hold up everybody's checks for half a minute.
     posted = [
         await node.client_at(f"2001:db8:1:{number:x}::1").post(AGENTS, json={"url": f"https://a{number}.example/"})
         for number in range(SITE_SHARE + 1)
@@ -85,7 +85,9 @@ async def test_an_agent_that_is_not_checked_leaves_its_place_to_another(clock: C
 
 
 async def its_places_end_one_by_one(clock: Clock, post: Callable[[int], Awaitable[None]], life: int) -> None:
-    """Where there are as many entries as there may be, and each has a place for `life` seconds."""
+    """Check that places end one by one, where a host has the most entries allowed and each takes a place for `life`
+    seconds.
+    """
     await post(0)
     clock.advance(life / 2)
     for number in range(1, MAX_ENTRIES):

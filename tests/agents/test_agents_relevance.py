@@ -1,4 +1,4 @@
-"""The labelled directory: wishes find the agent and the skill, in whatever words (NETWORK 2)."""
+"""In the labelled directory, queries in any words find the agent and the skill (NETWORK 2)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Agents found by what they can do (NETWORK 2)."""
+"""Agents are found by what they can do (NETWORK 2)."""
 
 from itertools import count
 from typing import Any
@@ -17,13 +17,15 @@ _addresses = count()
 
 
 async def answer(node: NodeUnderTest, **query: Any) -> dict[str, Any]:
-    """What a search finds; until all is indexed, tests ask more often than one client may."""
+    """Return the answer to a search. Each call uses another address, because tests search until all is indexed, more
+    often than one client may.
+    """
     client = node.client_at(f"203.0.113.{next(_addresses) % 250}")
     return json_of(await client.post(f"{AGENTS}/search", json=query))
 
 
 async def found(node: NodeUnderTest, **query: Any) -> list[dict[str, Any]]:
-    """The agents that translate contracts, as a search finds them."""
+    """Return the hits for translating a contract."""
     return (await answer(node, **{"query": "translate a Portuguese contract", "threshold": 0.5} | query))["hits"]
 
 
@@ -48,11 +50,11 @@ async def test_agents_are_found_by_the_skill_that_fits_best(node: NodeUnderTest)
 async def test_an_agent_whose_owner_is_away_is_not_found_as_live_and_after_long_not_at_all(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test moves times in Redis
+    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test changes times in Redis
     inbox = await opened(node)
 
     async def last_seen(seen: int) -> None:
-        """The owner of the inbox was last there at that time, and a worker is to notice."""
+        """Set when the inbox's owner was last there, and make the entry due for a worker."""
         await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", seen)
         await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(agent["id"])), 0, agent["id"])
 
@@ -84,8 +86,8 @@ async def test_an_agent_whose_owner_is_away_is_not_found_as_live_and_after_long_
 async def test_however_many_agents_that_nobody_can_call_match_better_live_ones_are_found(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the 50 best matches the live ones were shown, so as many that were not live hid all others."""
-    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test moves times in Redis
+    """If only the live ones among the 50 best matches were shown, 50 agents that are not live would hide all others."""
+    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test changes times in Redis
     inbox = await opened(node)
     card = card_of("Translator", TRANSLATE | {"name": "Lawyer"})
     mine = await listed(node, inbox, card)
@@ -124,7 +126,7 @@ async def test_a_lower_threshold_is_offered_for_live_agents_alone(node: NodeUnde
         return await answer(node, query="translates legal contracts", **{"threshold": 0.99} | query)
 
     async def hits_below() -> int:
-        """How many live agents are found with the threshold that a search for them offers; 0 if it offers none."""
+        """Return how many live agents are found with the lower threshold that a search offers; 0 if it offers none."""
         found = await legal(live=True)
         assert found["hits"] == []
         if "lower_threshold" not in found:

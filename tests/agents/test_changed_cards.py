@@ -1,4 +1,6 @@
-"""A card that changes where it was fetched is what the directory shows and finds, if it could be listed (NETWORK 2)."""
+"""A card that has changed where it was fetched is the one that the directory shows and finds, if it can be listed
+(NETWORK 2).
+"""
 
 from itertools import count
 from typing import Any
@@ -19,7 +21,7 @@ pytestmark = [CALLING, pytest.mark.usefixtures("look")]
 
 
 class Finder:
-    """Searches as a new client each time, so that no limit is met."""
+    """Searches as a new client each time, to stay below the limit."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         self._node = node
@@ -53,7 +55,7 @@ async def test_a_card_that_has_changed_is_shown_and_found_from_the_next_probe_on
 
 
 async def told(node: NodeUnderTest, agent: Json) -> int:
-    """How often it was told that an agent is listed."""
+    """Return how many events say that the agent is listed."""
     outbox = keys.events(ids.partition_of_id(agent["id"]))
     entries: Any = await node.store.command("XRANGE", outbox, "-", "+")
     return sum(b"agent.listed" in fields for _, fields in entries)

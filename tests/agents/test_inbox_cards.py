@@ -1,4 +1,4 @@
-"""An inbox that is opened with a card is an agent of the directory (NETWORK 1 and 2)."""
+"""An inbox opened with a card is an agent of the directory (NETWORK 1 and 2)."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from tests.support.node_under_test import NodeUnderTest, until
 CARD = card_of("Report desk", SUMMARISE)
 
 
-# a test searches until the worker is ready
+# tests search until the worker is ready
 pytestmark = pytest.mark.settings(limits=Limits(search=Limit(0, 1)))
 
 
 async def the_only_agent(node: NodeUnderTest) -> Json:
-    """The entry of the directory, once the worker has put it there."""
+    """Return the only entry of the directory, once a worker has listed it."""
 
     async def is_there() -> bool:
         return (await node.client.get(AGENTS)).json()["total"] == 1
@@ -30,7 +30,7 @@ async def the_only_agent(node: NodeUnderTest) -> Json:
 
 
 async def test_an_inbox_takes_each_card_that_the_directory_takes(node: NodeUnderTest) -> None:
-    """It used to ask for ids and tags, which the directory does without."""
+    """Ids and tags of skills, which the directory does not require, must not be required here either."""
     skills: list[Json] = [
         {"name": f"Summarise {what}", "description": f"Makes short {what} of long ones."} for what in ("a", "b")
     ]
@@ -78,7 +78,7 @@ async def test_renewing_with_a_card_renews_the_entry_and_without_one_leaves_it(n
 
 @pytest.mark.parametrize("is_by_key", [False, True])
 async def test_a_card_of_another_name_takes_the_place_of_the_last(node: NodeUnderTest, *, is_by_key: bool) -> None:
-    """Each stayed in the directory for a month, and the twentieth was refused."""
+    """Otherwise every card of an inbox would stay in the directory for a month, and the twentieth would be refused."""
     inbox = await opened(node)
 
     async def renewed(**fields: object) -> str | None:
@@ -113,7 +113,7 @@ async def test_who_renews_by_a_token_in_a_signed_request_is_listed_by_the_token(
 
 
 async def test_an_entry_goes_with_the_inbox_that_proves_it(node: NodeUnderTest) -> None:
-    """Whether it is closed or ends by itself; what a key proves stays."""
+    """Whether the inbox is closed or ends by itself. An entry proven by a key stays."""
     closing, ending = await opened(node, card=CARD), await opened(node)
     ended = await listed(node, ending, CARD)
     await send_signed(node, signed("POST", INBOXES))
@@ -142,7 +142,7 @@ async def test_an_entry_goes_with_the_inbox_that_proves_it(node: NodeUnderTest) 
         await until(one_is_left)
         assert refused(await node.client.get(f"{AGENTS}/{ended['id']}")) == (404, "agent.unknown")
         events = await all_events(node, "agents", 5)
-    # Those of several partitions come in any order.
+    # Events of different partitions have no fixed order.
     assert sorted(event["type"] for event in events) == ["agent.listed"] * 3 + ["agent.removed"] * 2
     assert await node.store.command("EXISTS", keys.agents_of(closing["address"])) == 0
 

@@ -1,4 +1,4 @@
-"""What the answer to a probe says of an agent: whether it refuses in the form of its protocol (NETWORK 2)."""
+"""What the answer to a probe says about an agent: whether it refuses in the form of its protocol (NETWORK 2)."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ OTHER_REVISION: Json = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32022, "da
 
 
 def refused(code: int, **members: Any) -> Json:
-    """A JSON-RPC error."""
+    """Return a JSON-RPC error."""
     return {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "no message"}} | members
 
 

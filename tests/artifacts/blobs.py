@@ -1,5 +1,6 @@
-"""What the blob tests share: a grant for given bytes, the embedded store behind a real server, and a client
-that can misbehave."""
+"""Shared by the blob tests: a grant for given bytes, the embedded store behind a real server, and a client that can
+misbehave.
+"""
 
 import asyncio
 import json
@@ -35,7 +36,7 @@ def grant_for(data: bytes = DATA, media_type: str = "text/csv", artifact_id: str
 
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncGenerator[None]:
-    """`app` behind Granian, as in production, until the block ends."""
+    """Serve `app` with Granian, as in production, until the block ends."""
 
     async def http_only(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -60,7 +61,7 @@ class Answer(NamedTuple):
 async def call(
     app: Any, method: str, path: str, headers: dict[str, str], messages: AsyncIterable[ASGIMessage]
 ) -> Answer | None:
-    """Call an ASGI app with exactly these body messages; None if it hung up without an answer."""
+    """Call an ASGI app with exactly these body messages. Returns None if it hung up without an answer."""
     source = aiter(messages)
     sent: list[ASGIMessage] = []
 
@@ -79,7 +80,7 @@ async def call(
 
 
 def client_of(scope: Scope) -> str:
-    """The client that a request of a test says it comes from."""
+    """Return the client that the request's `client` header names."""
     return dict(scope["headers"]).get(b"client", b"").decode()
 
 
@@ -125,16 +126,16 @@ def assert_refused(answer: httpx2.Response | Answer | None, code: str, **facts: 
 
 
 def holds_open(name: str) -> bool:
-    """Whether this process has a file of that name open."""
+    """Return whether this process has a file with this name open."""
     for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed since it was listed
+        with suppress(FileNotFoundError):  # closed since the directory was listed
             if descriptor.readlink().name == name:
                 return True
     return False
 
 
 def headers_for(data: bytes) -> dict[str, str]:
-    """Those of an upload of these bytes."""
+    """Return the headers of an upload of these bytes."""
     return {"content-type": "text/csv", "content-length": str(len(data))}
 
 

@@ -16,7 +16,7 @@ from tests.support.servers import PATIENCE
 
 @pytest.fixture
 def overrides(tmp_path: Path) -> dict[str, Any]:
-    """The node under test keeps its blobs where no other test does."""
+    """Keep the blobs of the node under test where no other test keeps any."""
     return {"blob_reserve": 0, "data_dir": tmp_path}
 
 

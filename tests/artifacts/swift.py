@@ -1,9 +1,8 @@
 """OpenStack Swift with its S3 API on loopback: a real S3 service for tests, in one temporary directory.
 
-Swift checks presigned URLs as AWS does (signature, expiry, signed headers, SHA-256); moto does not. It
-lives in its own virtual environment, which `make clients` makes, since it pins what the node does not
-want. No root, no system package and nothing in /etc: every server reads `swift_dir` from its own
-configuration.
+Swift checks presigned URLs as AWS does (signature, expiry, signed headers, SHA-256); moto does not. It lives in a
+virtual environment of its own, which `make clients` creates, because the versions it pins conflict with the node's. It
+needs no root, no system package and nothing in /etc: every server reads `swift_dir` from its own configuration.
 """
 
 import getpass
@@ -24,7 +23,7 @@ PYTHON = Path(__file__).parents[2] / ".venv-swift" / "bin" / "python"
 INSTALL = "run `make clients`"
 
 BUCKET = "artifacts"
-"""The one bucket, made by the tests' fixture."""
+"""The only bucket, created by the tests' fixture."""
 
 SERVERS = ("account", "container", "object", "proxy")
 
@@ -80,7 +79,7 @@ use = egg:swift#slo
 
 
 class Swift(NamedTuple):
-    """What a client needs to know; the names are those of the AWS environment."""
+    """What a client needs to know, under the names of the AWS environment variables."""
 
     AWS_ENDPOINT_URL: str
     AWS_ACCESS_KEY_ID: str = "test:tester"
@@ -89,7 +88,9 @@ class Swift(NamedTuple):
 
 @contextmanager
 def running(directory: Path) -> Generator[Swift]:
-    """Swift in `directory` until the block ends. Raises RuntimeError with what to install, or with the log."""
+    """Run Swift in `directory` until the block ends. Raises RuntimeError, which says what to install or quotes
+    the log.
+    """
     if not PYTHON.exists():
         raise RuntimeError(f"the S3 tests need OpenStack Swift: {INSTALL}")
     (directory / "devices" / "d1").mkdir(parents=True)

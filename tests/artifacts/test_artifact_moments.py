@@ -1,4 +1,4 @@
-"""The very milliseconds in which the times of an artifact are over, and the very bounds of what a client may hold."""
+"""The exact milliseconds at which an artifact's times end, and the exact bounds of what a client may hold."""
 
 from typing import Any
 

@@ -154,7 +154,8 @@ async def test_an_upload_url_takes_the_promised_bytes_once(node: NodeUnderTest) 
     assert (await upload(node, artifact)).status_code == 200
     again = await upload(node, artifact)
     assert refused(again) == (409, "blob.uploaded")
-    assert "complete the artifact" in again.json()["error"]  # what to do for who got no answer to the first
+    # Tells clients that got no answer to the first upload what to do next.
+    assert "complete the artifact" in again.json()["error"]
 
 
 async def test_a_blob_path_is_no_business_of_the_rest_of_the_node(node: NodeUnderTest) -> None:
@@ -167,7 +168,7 @@ async def test_a_blob_path_is_no_business_of_the_rest_of_the_node(node: NodeUnde
     assert allowed.headers["access-control-allow-methods"] == "GET, HEAD, PUT"
     forged = await node.client.put("/blobs/forged", content=DATA)
     assert refused(forged) == (403, "blob.forged")
-    for shown in ("X-Error-Code", "X-Request-Id"):  # to pages of other origins, too
+    for shown in ("X-Error-Code", "X-Request-Id"):  # readable by pages of other origins, too
         assert shown in forged.headers and shown in forged.headers["access-control-expose-headers"]
     for response in (head, allowed):
         assert len(response.headers.get_list("x-request-id")) == 1

@@ -1,4 +1,4 @@
-"""How artifacts end: verified or not, expired, removed; and that their bytes are given back once."""
+"""How artifacts end: verified or not, expired, removed; and their bytes are given back exactly once."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def overrides(overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 async def completions(node: NodeUnderTest, artifact: dict[str, Any]) -> list[Event]:
-    """What the worker is told of the artifact."""
+    """Return the events that tell the worker of the artifact."""
     partition = ids.partition_of_id(artifact["id"])
     entries: Any = await node.store.command("XRANGE", keys.events(partition), "-", "+")
     found = [(name.decode(), dict(zip(*[iter(map(bytes.decode, flat))] * 2, strict=True))) for name, flat in entries]
@@ -35,14 +35,14 @@ async def completions(node: NodeUnderTest, artifact: dict[str, Any]) -> list[Eve
 
 
 async def bytes_held(node: NodeUnderTest) -> tuple[int, int]:
-    """What the client holds, and its partition."""
+    """Return the bytes held by the client and by its partition."""
     client = "203.0.113.7"
     counts: Any = await node.store.command("HMGET", keys.artifact_bytes(ids.partition_of(client)), client, "all")
     return int(counts[0] or 0), int(counts[1] or 0)
 
 
 async def let_pass(node: NodeUnderTest, artifact: dict[str, Any], *, sweep: bool = True) -> None:
-    """Let the time of an artifact be over, as if it had been registered long ago."""
+    """Let the artifact's times be over, as if it had been registered long ago."""
     record = keys.artifact(artifact["id"])
     if await node.store.command("HEXISTS", record, "expires_at"):
         await node.store.command("HSET", record, "expires_at", 1)
@@ -56,14 +56,16 @@ def files(node: NodeUnderTest) -> list[str]:
 
 
 def put_bytes(node: NodeUnderTest, artifact: dict[str, Any], data: bytes) -> None:
-    """Have the blob store hold bytes that nobody uploaded, as one that does not look might."""
+    """Put bytes into the blob store that the node granted no upload for, as a store without checks could accept
+    them.
+    """
     file = node.settings.data_dir / "blobs" / artifact["id"][-2:] / artifact["id"]
     file.parent.mkdir(parents=True)
     file.write_bytes(data)
 
 
 async def test_who_waits_is_told_when_an_artifact_expires(node: NodeUnderTest) -> None:
-    """Its time ends without a wake-up."""
+    """The expiry itself sends no wake-up."""
     artifact = await registered(node)
     await node.store.command("HSET", keys.artifact(artifact["id"]), "expires_at", await now_ms(node.store) + 1000)
     async with asyncio.timeout(WOKEN):
@@ -118,7 +120,7 @@ async def test_bytes_that_are_not_the_promised_ones_are_rejected_and_removed(
     assert manifest["reason"].startswith(reason)
     assert refused(await complete(node, artifact)) == (409, "artifact.state")
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
-    async with asyncio.timeout(WOKEN):  # no other status will come, whichever one the reader knows
+    async with asyncio.timeout(WOKEN):  # this status is final, so even a reader that already knows it must not wait
         assert await read(node, artifact, wait=30, status="rejected") == manifest
 
 
@@ -166,7 +168,7 @@ async def test_a_blob_store_out_of_reach_delays_the_verdict(node: NodeUnderTest)
     directory = node.settings.data_dir / "blobs" / artifact["id"][-2:]
     events = await completions(node, artifact)
     away = directory.rename(directory.with_name("away"))
-    directory.symlink_to(directory)  # every access now fails with an error that says nothing of the bytes
+    directory.symlink_to(directory)  # every access now fails with an error that says nothing about the bytes
     with pytest.raises(Postponed):
         await node.services().verifier.handle(events)
     assert (await read(node, artifact))["status"] == "verifying"

@@ -1,4 +1,4 @@
-"""Small artifacts whose bytes go through the node, in JSON (NETWORK 4)."""
+"""Small artifacts whose bytes go through the node, as JSON (NETWORK 4)."""
 
 import asyncio
 from base64 import b64encode
@@ -49,7 +49,7 @@ async def test_a_repeated_request_stores_once(node: NodeUnderTest) -> None:
 
 
 async def test_a_key_that_stored_an_artifact_registers_another(node: NodeUnderTest) -> None:
-    """Bodies may have members of both operations; a key counts for the one that it was sent to."""
+    """A body may have the members of both operations; a key applies only to the operation it was sent to."""
     content = CSV["text"].encode()
     digest = sha256(content)
     body = CSV | {"byte_size": len(content), "digest_sha256": digest.hexdigest()}
@@ -75,7 +75,7 @@ async def test_a_request_repeated_after_the_verdict_gets_the_same_answer(
 
 
 async def test_a_request_repeated_with_a_short_key_is_answered_after_a_minute_too(node: NodeUnderTest) -> None:
-    """It was refused, as if the answer gave the right to upload."""
+    """An answer with a stored artifact grants no upload, so it may be repeated for a short key after that time, too."""
     short = {"Idempotency-Key": "short"}
     first = (await store(node, CSV, **short)).json()
     await node.store.command("HINCRBY", keys.artifact(first["id"]), "created_at", -(RETRY_SECONDS + 1) * 1000)

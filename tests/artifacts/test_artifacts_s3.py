@@ -1,4 +1,4 @@
-"""Artifacts whose bytes are in a bucket of a real S3 service (OpenStack Swift): the node never sees them."""
+"""Artifacts whose bytes are in a bucket of a real S3 service (OpenStack Swift). The node never sees the bytes."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -68,7 +68,7 @@ async def test_what_was_rejected_and_uploaded_again_is_removed_once_no_url_is_le
         manifest = await verified(node, artifact)
     assert manifest["status"] == "rejected"
     blobs = blobs_of(node.settings)
-    await blobs.delete(artifact["id"])  # as the worker does; it may have been stopped before
+    await blobs.delete(artifact["id"])  # as the worker does, unless it was stopped before
     again = await outside.put(artifact["upload_url"], content=DATA, headers=artifact["upload_headers"])
     assert again.status_code == 200
     due = keys.artifacts(ids.partition_of_id(artifact["id"]))

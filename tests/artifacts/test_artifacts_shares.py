@@ -1,4 +1,6 @@
-"""What addresses and networks may hold in artifacts, most of all in such as are registered and never uploaded."""
+"""How much addresses and networks may hold in artifacts, especially in artifacts that are registered but never
+uploaded.
+"""
 
 import asyncio
 from collections import Counter
@@ -27,42 +29,46 @@ from tests.support.servers import WOKEN, RedisServer, eventually
 MIB = 1024 * 1024
 LARGEST = 100 * MIB
 MINUTE = 10
-"""Registrations that the limit of one address lets through in a minute."""
+"""Number of registrations that the limit allows one address in a minute."""
 
 RESERVED, QUOTA, FULL = (409, "artifact.reserved"), (409, "artifact.quota"), (507, "store.full")
 
 
 def site(number: int, hosts: int) -> list[str]:
-    """Addresses of one IPv6 /48, each in a /64 of its own."""
+    """Return addresses in one IPv6 /48, each in its own /64."""
     return [f"2001:db8:{number:x}:{host:x}::1" for host in range(hosts)]
 
 
 async def asked(node: NodeUnderTest, address: str, times: int = MINUTE, byte_size: int = LARGEST) -> list[object]:
-    """How registrations from an address end, one after the other: 201, or status and code of a refusal."""
+    """Register one artifact after the other from an address. Returns 201 for each, or status and code of the
+    refusal.
+    """
     async with node.client_at(address) as client:
         responses = [await register(node, client=client, byte_size=byte_size) for _ in range(times)]
     return [response.status_code if response.status_code == 201 else refused(response) for response in responses]
 
 
 async def asked_at_once(node: NodeUnderTest, addresses: Sequence[str], **given: int) -> Counter[object]:
-    """The same from many addresses at the same time."""
+    """Do the same from many addresses at the same time."""
     found = await asyncio.gather(*(asked(node, address, **given) for address in addresses))
     return Counter(outcome for each in found for outcome in each)
 
 
 async def sums(node: NodeUnderTest) -> Counter[str]:
-    """All that is counted of artifacts on the node: of a client that has none nothing is kept, not even a zero."""
+    """Return the node's counts for artifacts. A client that holds nothing must have no count at all, not even a
+    zero.
+    """
     found: Counter[str] = Counter()
     for name in await node.names("artifact-bytes:*"):
         flat: Any = await node.store.command("HGETALL", name)
         found.update({field.decode(): int(value) for field, value in zip(flat[::2], flat[1::2], strict=True)})
     if not found["all"]:
-        del found["all"]  # one field of each partition stays
+        del found["all"]  # this field stays in each partition
     return found
 
 
 async def completed(node: NodeUnderTest, address: str) -> Event:
-    """What the worker is told of an artifact that a client at the address has uploaded."""
+    """Let a client at the address upload an artifact, and return the event for the worker."""
     async with node.client_at(address) as client:
         artifact = (await register(node, client=client)).json()
     assert (await upload(node, artifact)).status_code == 200
@@ -71,7 +77,7 @@ async def completed(node: NodeUnderTest, address: str) -> Event:
 
 
 async def end(node: NodeUnderTest, artifact: dict[str, Any]) -> None:
-    """Let the time of an artifact be over, and give back what it held."""
+    """Let the artifact's time be over, and give back what it held."""
     await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), "XX", 1, artifact["id"])
     assert await ArtifactStore(node.store, 60, 3600).end(artifact["id"])
 
@@ -130,7 +136,7 @@ async def test_completing_what_was_not_uploaded_makes_no_room(empty_redis: Redis
 async def test_completing_again_and_again_counts_as_bytes_that_were_moved(
     empty_redis: RedisServer, tmp_path: Path
 ) -> None:
-    # Nothing else bounds it where nothing is uploaded: an address had workers look 200 times a second.
+    # Without an upload, nothing else limits completions: one address could make workers look 200 times a second.
     async with node_on(empty_redis, data_dir=tmp_path, client_throughput=COMPLETION_COST) as node:
         artifact = await registered(node)
         answers = [await complete(node, artifact) for _ in range(2 * int(BURST_SECONDS))]
@@ -213,7 +219,7 @@ async def test_all_of_a_network_is_in_one_partition_and_its_addresses_have_limit
 
 
 async def test_an_artifact_of_an_earlier_version_is_read_completed_and_ended(node: NodeUnderTest) -> None:
-    """It is in the partition of its address, and says nothing of a site or of a reservation."""
+    """Such an artifact is in the partition of its address, and its record has neither a site nor a reservation."""
     client = "2001:db8:1:2::/64"
     partition = ids.partition_of(client)
     assert partition != ids.partition_of(site_of(client))

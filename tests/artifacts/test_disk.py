@@ -1,4 +1,4 @@
-"""Uploads to the embedded store: what a URL takes, and that nothing is left when it is refused."""
+"""Uploads to the embedded store: what a URL accepts, and that a refused upload leaves nothing behind."""
 
 import asyncio
 import os
@@ -143,7 +143,7 @@ async def test_no_upload_starts_that_would_touch_the_reserve(tmp_path: Path) -> 
 
 @contextmanager
 def files_no_larger_than(size: int) -> Generator[None]:
-    """The kernel refuses the write that would exceed it, as it does on a full disk."""
+    """Make the kernel refuse a write beyond this size, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -189,7 +189,7 @@ async def test_a_disk_that_cannot_be_written_is_unavailable_not_an_error_of_the_
 
 
 async def begun(server: BlobServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection that has sent the head and half of the body of an upload of BIG."""
+    """Open a connection, and send the head and half of the body of an upload of BIG."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     headers = [": ".join(line) for line in headers_for(BIG).items()]
     lines = [f"PUT {await server.path(BIG)} HTTP/1.1", "Host: x", *headers]
@@ -271,7 +271,7 @@ async def test_a_deleted_artifact_is_gone_and_its_url_takes_no_second_upload(ser
 async def test_what_a_process_that_was_killed_has_deleted_half_way_is_deleted_again(
     server: BlobServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its bytes are then given back to the quotas."""
+    """The second deletion returns normally, so the bytes are given back to the quotas."""
 
     class Killed(BaseException): ...
 
@@ -302,7 +302,7 @@ async def test_an_artifact_deleted_while_it_is_uploaded_does_not_come_back(serve
 async def test_an_upload_whose_process_is_killed_at_its_end_leaves_nothing_of_a_deleted_artifact(
     server: BlobServer, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """The upload renames its file before either file is removed, and its process sees no mark any more."""
+    """The upload renames its file before one of the two files is removed, and no longer looks for the mark."""
     final = server.store.path(ID)
     final.parent.mkdir(parents=True)
     partial_file(final).write_bytes(DATA)
@@ -334,13 +334,13 @@ time.sleep(60)
 
 
 def left_alone(server: BlobServer) -> None:
-    """As if nobody had written to the upload for some time."""
+    """Make the upload look as if nobody had written to it for some time."""
     long_ago = time.time() - 2 * STARTING_SECONDS
     os.utime(partial_file(server.store.path(ID)), (long_ago, long_ago))
 
 
 async def test_an_upload_that_begins_while_others_are_swept_goes_on(server: BlobServer) -> None:
-    """The sweep used to lock a file that its writer had just made, and the upload was refused as busy."""
+    """The sweep must not lock a file that its writer has just created, or the upload would be refused as busy."""
     made = partial_file(server.store.path(ID))
     made.parent.mkdir(parents=True)
     made.touch(0o600)

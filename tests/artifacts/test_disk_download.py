@@ -1,4 +1,4 @@
-"""Downloads from the embedded store: whole, in part, and to readers who do not read."""
+"""Downloads from the embedded store: whole, in part, and to clients that do not read."""
 
 import asyncio
 import socket
@@ -112,7 +112,7 @@ async def test_head_knows_no_ranges(server: BlobServer, asked: str) -> None:
 
 async def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
     async with served(BlobServer(tmp_path, send_stall=0.2)) as server:
-        big = BIG * 16  # more than the socket buffers between us and Granian hold
+        big = BIG * 16  # more than fits into the socket buffers between us and Granian
         await server.put(big, big)
         path = urlsplit(await server.store.content_url(grant_for(big), None, 300)).path
         with socket.create_connection(("127.0.0.1", server.port)) as reader:

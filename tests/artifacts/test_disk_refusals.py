@@ -1,4 +1,4 @@
-"""Uploads to the embedded store that are refused: they are read on, so that their clients see why."""
+"""Uploads that the embedded store refuses: it reads their bodies nevertheless, so that clients see the reason."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,12 +13,12 @@ from tests.artifacts.blobs import DATA, ID, BlobServer, assert_refused, body, ca
 async def test_of_a_refused_upload_as_much_is_read_as_was_granted_unless_it_announces_more(
     server: BlobServer, announced: int, unread: int
 ) -> None:
-    """The connection was closed at once, and most clients, which were still sending, did not see the answer."""
+    """If the connection were closed at once, most clients would still be sending and would not see the answer."""
     pieces = body(*[DATA] * 5)
     headers = headers_for(DATA * announced) | {"content-type": "text/html"}
     answer = await call(server.app, "PUT", await server.path(DATA * 3), headers, pieces)
     assert_refused(answer, "blob.type" if announced == 3 else "blob.size")
-    assert len([piece async for piece in pieces]) == unread + 1  # and the end
+    assert len([piece async for piece in pieces]) == unread + 1  # and the end of the body
 
 
 async def test_an_upload_that_is_refused_and_still_comes_holds_nothing(server: BlobServer) -> None:

@@ -1,4 +1,4 @@
-"""Clients of the embedded store share the threads that work on its files."""
+"""Fairness among the clients of the embedded store, which share the threads that access its files."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,7 +15,7 @@ from tests.artifacts.blobs import BIG, DATA, Answer, BlobServer, body, call, gra
 from tests.support.servers import eventually
 
 UPLOADS = 64
-"""More than asyncio has threads."""
+"""More than asyncio's default number of threads."""
 
 
 async def test_many_uploads_of_a_site_leave_others_their_turn(server: BlobServer) -> None:
@@ -28,7 +28,7 @@ async def test_many_uploads_of_a_site_leave_others_their_turn(server: BlobServer
             await server.client.put(url, content=DATA, headers={"content-type": "text/csv", "client": "a"})
         ).status_code
 
-    with locked(server.store.directory, wait=True):  # as long as this is held, no upload gets any further
+    with locked(server.store.directory, wait=True):  # while this lock is held, no upload makes progress
         uploads = [asyncio.create_task(upload(number)) for number in range(UPLOADS)]
         await eventually(lambda: len(server.files()) == 1 + FILES_OF_A_SITE)
         for _ in range(UPLOADS):
@@ -48,7 +48,7 @@ async def test_however_many_requests_of_a_site_wait_each_gets_its_turn(server: B
 async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_them(
     server: BlobServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # From one /48, 800 uploads of 256 KiB that went on a byte at a time held 245 MB of two processes.
+    # Otherwise 800 uploads of 256 KiB from one /48, continued a byte at a time, could hold 245 MB of two processes.
     monkeypatch.setattr(waiting_places, "MAX_WAITING_PER_CLIENT", 10)
     goes_on = asyncio.Event()
 

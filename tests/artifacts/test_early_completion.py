@@ -1,4 +1,4 @@
-"""Anybody who knows an artifact's id may complete it. Doing so too early takes nothing from its publisher."""
+"""Anybody who knows an artifact's id may complete it. Completing it too early costs its publisher nothing."""
 
 from typing import Any
 
@@ -19,7 +19,9 @@ def services(node: NodeUnderTest) -> Services:
 async def verify_while(
     node: NodeUnderTest, services: Services, artifact: dict[str, Any], *, uploads: bool
 ) -> dict[str, Any]:
-    """The manifest after a verification during which the bytes come, if they do, and are completed again."""
+    """Return the manifest after a verification during which the artifact is completed again, after an upload if
+    `uploads`.
+    """
     find = services.blobs.size
 
     async def look(artifact_id: str) -> int | None:

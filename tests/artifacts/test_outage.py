@@ -1,4 +1,4 @@
-"""A bucket that fails for a while: work waits for it, and the log says so once instead of at every try."""
+"""A bucket that fails for a while: work waits for it, and the log says so once, not at every attempt."""
 
 import pytest
 from structlog.testing import capture_logs

@@ -21,7 +21,7 @@ from tests.artifacts.swift import BUCKET, Swift
 from tests.support.servers import PATIENCE, free_port
 
 URL = f"s3://{BUCKET}/node a/b+c"
-"""A prefix with characters that have to be escaped, once and in the same way on both sides."""
+"""The prefix has characters that must be escaped, once and in the same way on both sides."""
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ async def test_a_bucket_with_a_host_of_its_own_takes_the_same_uploads(
     grant = grant_for(artifact_id=new_id())
     host = f"{BUCKET}.s3.test:{port}"
     headers = {**by_host.upload_headers(grant), "Host": host}
-    url = (await by_host.upload_url(grant, 900)).replace(host, f"127.0.0.1:{port}")  # as its DNS would
+    url = (await by_host.upload_url(grant, 900)).replace(host, f"127.0.0.1:{port}")  # as DNS would resolve it
     assert (await client.put(url, content=DATA, headers=headers)).status_code == 200
     assert await store.size(grant.id) == len(DATA)
 

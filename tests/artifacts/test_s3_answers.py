@@ -1,4 +1,4 @@
-"""Services that answer otherwise than S3 does: too much, too little, too slowly, not at all."""
+"""Services that do not answer as S3 does: too much, too little, too slowly, not at all."""
 
 import asyncio
 import math
@@ -36,7 +36,7 @@ async def one_byte_more(writer: asyncio.StreamWriter) -> None:
 
 
 async def the_beginning(writer: asyncio.StreamWriter) -> None:
-    """As a proxy does that was cut off and had not said how long its answer is."""
+    """Send a truncated answer without a length, as a proxy whose own source was cut off."""
     writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + DATA[:-1])
 
 
@@ -100,7 +100,9 @@ async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(
 async def test_a_url_is_valid_until_the_moment_that_clients_are_told_and_less_than_a_second_longer(
     microseconds: int,
 ) -> None:
-    """It ended up to a second before, since a signature is of the second that has begun."""
+    """A signature's time is in whole seconds, rounded down, so without a correction a URL would end up to a second
+    early.
+    """
     began = datetime(2026, 11, 29, 12, 30, 59, microseconds, UTC)
     store = S3Store(*bucket_from_aws("s3://bucket", AWS), lambda: began)
     urls = [await store.content_url(grant_for(), None, 300)]

@@ -1,4 +1,4 @@
-"""A bucket whose TLS breaks after the handshake is out of reach, as one that cannot be connected to."""
+"""A bucket whose TLS fails after the handshake is out of reach, like one that cannot be connected to."""
 
 import os
 import socket
@@ -19,12 +19,12 @@ from tests.artifacts.swift import Swift
 TLS = Path(__file__).parents[1] / "store" / "tls"
 
 BAD_RECORD = b"\x17\x03\x03\x00\x20" + bytes(32)
-"""A TLS record of application data that no key has made."""
+"""A TLS record of application data that was encrypted with no key."""
 
 
 @contextmanager
 def broken_service() -> Generator[str]:
-    """The address of a server that shakes hands, reads a request, and answers with a bad record."""
+    """Yield the address of a server that completes the handshake, reads a request, and answers with a bad record."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -37,7 +37,7 @@ def broken_service() -> Generator[str]:
                     return
                 with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
                     connection.recv(65536)
-                    os.write(connection.fileno(), BAD_RECORD)  # past the TLS of this connection
+                    os.write(connection.fileno(), BAD_RECORD)  # bypasses the TLS of this connection
                     connection.recv(1)
 
         thread = threading.Thread(target=serve)

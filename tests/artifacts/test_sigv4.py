@@ -1,4 +1,4 @@
-"""The signer against the examples AWS publishes ("Authenticating Requests (AWS Signature Version 4)", S3)."""
+"""The signer against the examples that AWS publishes ("Authenticating Requests (AWS Signature Version 4)", S3)."""
 
 from datetime import UTC, datetime
 

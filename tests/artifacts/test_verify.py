@@ -1,4 +1,4 @@
-"""The verdict on what is in the blob store, against what was registered."""
+"""The verdict on the bytes in the blob store, compared with what was registered."""
 
 from hashlib import sha256
 
@@ -15,7 +15,7 @@ from tests.artifacts.blobs import BIG, DATA, ID, BlobServer, grant_for
 from tests.support.fake_store import FakeStore
 
 OTHER = bytes(reversed(DATA))
-"""As many bytes."""
+"""Other bytes of the same length."""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_of_a_large_artifact_only_the_beginning_is_kept_in_memory(
 
 
 class Unread(ArtifactStore):
-    """A store that is out of reach."""
+    """An artifact store that is out of reach."""
 
     async def read(self, artifact_id: str) -> None:
         raise StoreUnavailable("out of reach")

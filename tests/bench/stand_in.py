@@ -1,4 +1,4 @@
-"""A server that acknowledges everything: what the suite is tried on without a node."""
+"""A server that acknowledges everything, to try the suite without a node."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ LENGTH = b"content-length: "
 
 
 class StandIn:
-    """Answers requests as they arrive; none between `hold` and `release`."""
+    """Answers requests as they arrive, but holds back all answers between `hold` and `release`."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -49,7 +49,7 @@ class _Connection(asyncio.Protocol):
         self._server.peers.add(transport.get_extra_info("peername")[0])
 
     def data_received(self, data: bytes) -> None:
-        """Answer each complete request; one whose length is no number ends the connection."""
+        """Answer each complete request. A request whose length is no number closes the connection."""
         self._data += data
         while (end := self._data.find(b"\r\n\r\n")) >= 0:
             length = self._data[:end].lower().partition(LENGTH)[2].split(b"\r\n")[0] or b"0"
@@ -68,7 +68,7 @@ class _Connection(asyncio.Protocol):
 
 @contextlib.asynccontextmanager
 async def stand_in() -> AsyncGenerator[StandIn]:
-    """One on a free port of this event loop."""
+    """Run a stand-in on a free port, in this event loop."""
     server = StandIn()
     loop = asyncio.get_running_loop()
     connecting: set[asyncio.Task[object]] = set()
@@ -76,7 +76,8 @@ async def stand_in() -> AsyncGenerator[StandIn]:
         server.port = listening.getsockname()[1]
 
         def accept() -> None:
-            # Not by `create_server`: it forgets to close what it accepts while it is being closed (CPython 3.11).
+            # `create_server` is not used, because it does not close connections that it accepts while it is being
+            # closed (CPython 3.11).
             accepted, _ = listening.accept()
             connecting.add(loop.create_task(loop.connect_accepted_socket(lambda: _Connection(server), accepted)))
 
@@ -93,7 +94,7 @@ async def stand_in() -> AsyncGenerator[StandIn]:
 
 @contextlib.contextmanager
 def stand_in_beside() -> Generator[StandIn]:
-    """One in a thread of its own, for code that runs an event loop itself."""
+    """Run a stand-in in a thread of its own, for code that runs an event loop itself."""
     started = threading.Event()
     found: list[tuple[StandIn, asyncio.AbstractEventLoop, asyncio.Event]] = []
 

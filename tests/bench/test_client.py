@@ -1,4 +1,4 @@
-"""Answers recognised on the wire, and connections that are kept, replaced and spread over addresses."""
+"""How answers are recognised on the wire, and how connections are kept, replaced and spread over addresses."""
 
 import ipaddress
 

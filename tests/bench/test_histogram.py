@@ -1,4 +1,4 @@
-"""Latencies as counted and as told."""
+"""How latencies are counted and reported."""
 
 import pytest
 from hypothesis import given

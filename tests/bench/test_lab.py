@@ -12,7 +12,7 @@ from tests.bench.stand_in import stand_in
 
 
 async def test_what_is_compared_runs_for_as_long_in_more_and_shorter_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Not shorter: a run in which a busy machine answered nothing is unfit.
+    # Not shorter: a run in which a busy machine answered nothing is invalid.
     monkeypatch.setattr(lab, "COMPARED_SECONDS", 1.0)
     async with stand_in() as one, stand_in() as other:
         pairs = [(given(f"http://127.0.0.1:{server.port}"), in_turn([request("GET", "/")])) for server in (one, other)]

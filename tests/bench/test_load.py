@@ -1,4 +1,4 @@
-"""What the generator counts, and from when."""
+"""What the load generator counts, and from which moment."""
 
 import asyncio
 
@@ -27,8 +27,8 @@ async def test_an_open_loop_sends_what_is_due_and_counts_every_answer() -> None:
 
 
 async def test_a_stall_is_charged_to_every_request_that_fell_due_meanwhile() -> None:
-    # One connection, ten requests 10 ms apart, no answer before the last is due: the first has waited
-    # longest. Counted from the moment of sending, nine of them would look fast.
+    # One connection, ten requests 10 ms apart, no answer before the last one is due: the first has waited longest.
+    # Counted from the moment of sending, nine of them would look fast.
     async with stand_in() as server, Pool("127.0.0.1", server.port, 1) as pool:
         server.hold()
 
@@ -59,7 +59,7 @@ async def test_kinds_and_unexpected_statuses_are_told_apart() -> None:
     async with stand_in() as server, Pool("127.0.0.1", server.port, 2) as pool:
         seen = await open_loop(pool, mixed, Schedule(200, 0.1))
     assert (len(seen.latencies("right")), len(seen.latencies("wrong"))) == (10, 0)
-    assert len(seen.counts["wrong"].others) == 10  # a refusal is no latency of what was asked for
+    assert len(seen.counts["wrong"].others) == 10  # a refusal's latency is not counted
     assert (seen.good, seen.bad) == (10, 10)
 
 
@@ -94,7 +94,7 @@ async def test_a_connection_that_breaks_is_counted_and_replaced() -> None:
                 Call(b"nonsense\r\n\r\n".replace(b"nonsense", b"Content-Length: none")) if index == 0 else call(index)
             )
 
-        # The stand-in cannot read the first request's length and drops the connection.
+        # The stand-in cannot parse the first request's length and drops the connection.
         seen = await closed_loop(pool, broken_once, 30, count=3)
     assert seen.statuses == {CLOSED: 1, 200: 2}
 

@@ -1,4 +1,4 @@
-"""The command line, on a server that is running already."""
+"""The command line, on a server that is already running."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""The parts of the scenario `neighbours`, each on the real thing; how a node fares is for the bench to tell."""
+"""The parts of the scenario `neighbours`, each on a real node or receiver. How well a node does is left to the
+bench.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +34,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(autouse=True, scope="module")
 def frozen() -> Iterator[None]:
-    """What other tests have left in memory is looked through once, and not while connections to a node wait for it."""
+    """Collect what other tests left in memory once, in advance, and not while connections to a node wait for it."""
     gc.collect()
     gc.freeze()
     yield
@@ -112,10 +114,10 @@ async def test_a_receiver_notes_who_called_and_fails_where_it_is_to_fail() -> No
 def test_every_kind_has_its_part_and_no_client_comes_near_a_limit() -> None:
     assert {kind: IN_TURN.count(kind) for kind in SHARES} == SHARES
     assert min(SHARES.values()) / len(IN_TURN) > 0.01
-    a_minute = range(12_000)  # at 200 a second
+    a_minute = range(12_000)  # at 200 requests a second
     asked = Counter((client(number), IN_TURN[number % len(IN_TURN)]) for number in a_minute)
     assert len({address for address, _ in asked}) == 1000
-    assert max(asked.values()) <= 3  # of the ten that the strictest limit lets through
+    assert max(asked.values()) <= 3  # of the ten that the strictest limit allows
 
 
 def test_a_riddled_text_is_english_where_a_gate_of_evenly_spaced_windows_looks() -> None:
@@ -162,7 +164,7 @@ async def test_a_real_node_serves_each_kind_of_request_and_survives_each_attack(
     monkeypatch.setattr("bench.neighbours.callbacks.FINISH_SECONDS", PATIENCE)
     bench = lab()
     async with contextlib.AsyncExitStack() as stack:
-        # A disk that other tests keep busy may stand still for longer than a Redis call usually may take.
+        # A disk that other tests keep busy may stall for longer than a Redis call may usually take.
         patient = SETTINGS | {"RELAY_STORE_TIMEOUT": str(PATIENCE)}
         node = await stack.enter_async_context(bench.node("serve", no_prefix, **patient))
         receiver = await stack.enter_async_context(receiving("127.78.0.1", "shared", named=False))

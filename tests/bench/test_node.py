@@ -1,4 +1,4 @@
-"""What a report says of a node under measurement."""
+"""What a report says about a node under measurement."""
 
 from pathlib import Path
 

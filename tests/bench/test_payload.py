@@ -1,4 +1,4 @@
-"""What the load says is what the node takes: English, valid, and never twice the same."""
+"""Load that the node accepts: English, valid, and never the same twice."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the machine does beside a run: waited for, told, and compared with runs of the same machine."""
+"""What else the machine does during a run: waited for, reported, and compared with other runs on the same machine."""
 
 from pathlib import Path
 from unittest.mock import Mock

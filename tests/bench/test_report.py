@@ -1,4 +1,4 @@
-"""Targets computed from rows, and the report that tells them."""
+"""Targets computed from rows, and the report that shows them."""
 
 from pathlib import Path
 

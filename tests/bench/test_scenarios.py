@@ -1,4 +1,4 @@
-"""What scenarios compute beside latencies: winners, recall, crowds."""
+"""What scenarios compute besides latencies: winners, recall, crowds."""
 
 from array import array
 

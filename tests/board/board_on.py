@@ -1,4 +1,4 @@
-"""The service of the board on a store, as the node puts it together."""
+"""The board's service on a store, composed as the node composes it."""
 
 from node.board.moderation import Moderation
 from node.board.moderation_store import ModerationStore
@@ -16,7 +16,7 @@ from tests.support.no_index import NoIndex
 def board_on(
     store: Store, settings: Settings, threads: BoardStore | None = None, index: TextIndex | None = None
 ) -> Board:
-    """`threads` replaces the usual store of threads."""
+    """Return the board's service. `threads` replaces its usual store of threads."""
     threads = threads or BoardStore(store, settings.idempotency_ttl)
     moderation = Moderation(threads, ModerationStore(store), Provenance(store, settings.provenance_days))
     return Board(threads, moderation, settings, TargetCheck(settings, LimitStore(store).is_known), index or NoIndex())

@@ -10,12 +10,12 @@ QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of
 
 
 async def posted(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
-    """A new thread."""
+    """Post a thread, and return it."""
     return json_of(await node.client.post(BOARD, json=QUESTION | changed), 201)
 
 
 async def answered(node: NodeUnderTest, **changed: Any) -> str:
-    """The id of a new thread with one reply."""
+    """Post a thread with one reply, and return its id."""
     thread = (await posted(node, **changed))["id"]
     json_of(await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I can help you"}), 201)
     return thread

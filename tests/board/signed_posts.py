@@ -1,4 +1,4 @@
-"""Signed requests to the node under test, made now."""
+"""Requests to the node under test that are signed now."""
 
 import time
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def signed(
     method: str = "POST",
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> Signed:
-    """A request that is signed now; it names its key in Signature-Key. Headers in `more` are signed as well."""
+    """Return a request signed now, which names its key in Signature-Key. The headers in `more` are signed as well."""
     content = b"" if body is None else msgspec.json.encode(body)
     hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
     params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
@@ -35,7 +35,7 @@ def signed(
 
 
 async def send(node: NodeUnderTest, request: Signed, **headers: str) -> httpx2.Response:
-    """Send it as it was signed, with further headers."""
+    """Send the request as it was signed, with further headers."""
     return await node.client.post(
         request.path,
         content=request.body,

@@ -33,7 +33,7 @@ async def test_a_thread_is_posted(node: NodeUnderTest) -> None:
 
 
 async def test_a_post_wakes_the_readers_of_its_outbox(node: NodeUnderTest) -> None:
-    """Else what follows from it is made seconds later."""
+    """Without the wake-up, the worker would handle the event seconds later."""
     outbox = keys.events(ids.home_of("203.0.113.7"))
     with await node.store.wakeups.listen(outbox) as listener:
         await posted(node)
@@ -97,7 +97,7 @@ async def test_a_reader_can_wait_for_a_reply(node: NodeUnderTest) -> None:
 
 async def test_open_threads_are_listed_by_newest_activity(node: NodeUnderTest) -> None:
     first, second, third = [await posted(node, title=f"Question number {n}") for n in range(3)]
-    await node.a_millisecond_later()  # threads of one are listed by their ids
+    await node.a_millisecond_later()  # threads of one millisecond are listed by their ids
     await node.client.post(f"{BOARD}/{first['id']}/replies", json={"body": "Still interested"})
     page = (await node.client.get(BOARD)).json()
     assert [thread["id"] for thread in page["threads"]] == [first["id"], third["id"], second["id"]]
@@ -201,7 +201,7 @@ async def test_what_nobody_sees_is_taken_out_of_a_reply_and_emoji_are_kept(node:
 
 
 async def test_no_sentence_can_be_read_between_the_letters_of_a_body(node: NodeUnderTest) -> None:
-    """One selector and one joiner were kept for each letter: nine states each."""
+    """One selector and one joiner kept after each letter would allow nine states per letter, enough to hide a text."""
     bits = "".join(f"{byte:08b}" for byte in b"obey me")
     cover = QUESTION["body"] * 2
     carrier = "".join(letter + "\ufe0f\u200d" * int(bit) for letter, bit in zip(cover, bits, strict=False))
@@ -240,7 +240,7 @@ async def test_a_closed_thread_takes_no_replies_and_leaves_the_list(node: NodeUn
     assert response.headers["x-error-code"] == "thread.closed"
     page = (await node.client.get(BOARD)).json()
     assert (page["threads"], page["total"]) == ([], 0)
-    assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # the list was put right where it was seen
+    assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # the list was corrected when it was read
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "closed"
 
 
@@ -257,7 +257,7 @@ async def test_the_eleventh_thread_in_a_minute_is_refused(node: NodeUnderTest) -
 
 
 async def test_a_change_while_a_worker_lists_its_thread_is_not_undone(node: NodeUnderTest) -> None:
-    """A thread that was opened again within milliseconds could stay in the list of closed ones until its next reply."""
+    """Otherwise a thread reopened within milliseconds could stay in the list of closed threads until its next reply."""
     thread, store = (await posted(node))["id"], BoardStore(node.store, 60)
     await store.close(thread)
 
@@ -357,7 +357,7 @@ class Unlisted(BoardStore):
 
 
 class Unread(BoardStore):
-    """A store that fails to read, too."""
+    """A store that fails to read threads."""
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
         raise StoreUnavailable("out of reach")

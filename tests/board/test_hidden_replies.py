@@ -1,4 +1,4 @@
-"""Replies that the operator has hidden: they are shown to nobody, and nobody waits behind them."""
+"""Replies hidden by the operator: nobody is shown them, and no reader waits behind them."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ async def test_a_reader_does_not_wait_for_a_reply_that_is_there_behind_hidden_on
     await node.store.command("HSET", keys.thread(thread["id"]), "hidden_replies", ",1,2,")
 
     async def seen() -> list[int]:
-        """Asks with the number that it is given until there is a reply."""
+        """Read with `wait`, each time from the number that the last answer gave, until there is a reply."""
         since, replies = 0, []
         while not replies:
             query = {"since_seq": since, "limit": 1, "wait": 30}

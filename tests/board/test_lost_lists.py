@@ -1,4 +1,4 @@
-"""The lists of threads, made again from the threads where Redis has lost them."""
+"""The lists of threads, rebuilt from the threads after Redis has lost them."""
 
 from node.board.store import BoardStore
 from node.store import keys
@@ -20,7 +20,7 @@ async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUn
 
 async def test_threads_that_are_put_back_stand_where_they_stood(node: NodeUnderTest) -> None:
     answered, waiting = [(await posted(node))["id"] for _ in range(2)]
-    await node.a_millisecond_later()  # a list with equal times goes by ids
+    await node.a_millisecond_later()  # threads with equal times are listed by their ids
     await node.client.post(f"{BOARD}/{answered}/replies", json={"body": "I can help."})
     await node.a_millisecond_later()
     newest = (await posted(node))["id"]

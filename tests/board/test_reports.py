@@ -68,7 +68,7 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
 
 
 async def test_what_is_removed_leaves_the_queue(node: NodeUnderTest, admin: Admin) -> None:
-    """Threads that had been removed for their age were still counted as waiting for the operator, for 90 days."""
+    """Otherwise threads removed for their age would count as waiting for the operator for 90 days."""
     one, other = await answered(node), await answered(node)
     for thread in (one, other):
         for address in ("203.0.113.1", "203.0.113.2"):

@@ -1,4 +1,4 @@
-"""Signed posts over HTTP: what is signed is kept as it was signed, once, and anyone can verify it."""
+"""Signed posts over HTTP: a signed post is kept once, as it was signed, and anyone can verify it."""
 
 import asyncio
 from typing import Any, cast
@@ -20,7 +20,7 @@ from tests.support.servers import WOKEN, eventually
 
 
 def proven(record: dict[str, Any], *names: str) -> None:
-    """The record says who signed it, and its signature covers what it shows."""
+    """Check that the record says who signed it, and that the signature covers the fields shown."""
     assert record["is_signed"] is True
     found = verify_proof(msgspec.convert(record["signature"], Proof))
     assert found.key == PUBLIC
@@ -175,7 +175,7 @@ async def test_a_signed_thread_is_closed_by_its_key_only(node: NodeUnderTest) ->
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "open"
     response = await send(node, signed(close))
     assert (response.status_code, response.json()["status"]) == (200, "closed")
-    assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # at once, not by a worker's hand
+    assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # at once, without a worker
 
 
 async def test_a_thread_that_there_is_not_is_not_closed(node: NodeUnderTest) -> None:
@@ -220,5 +220,5 @@ async def test_a_reader_who_waits_is_told_that_a_thread_was_closed(node: NodeUnd
     await eventually(lambda: bool(WAITING_BY_CLIENT))
     await send(node, signed(f"{BOARD}/{thread['id']}/close", {}))
     assert (await asyncio.wait_for(waiting, WOKEN)).json()["status"] == "closed"
-    # No reply will come any more, so nobody is kept waiting for one.
+    # No reply can follow, so no request waits for one.
     assert (await asyncio.wait_for(node.client.get(path, params={"wait": 30}), WOKEN)).json()["status"] == "closed"

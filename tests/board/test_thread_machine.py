@@ -1,4 +1,4 @@
-"""Threads against a model: whatever is done in whatever order, they are what the rules say (SPEC 4.4, DESIGN 8)."""
+"""Threads against a model: after any actions in any order, they are what the rules say (SPEC 4.4, DESIGN 8)."""
 
 from typing import Literal
 
@@ -16,13 +16,13 @@ from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
 from tests.support.rates import Limited
 
-THREADS = 3  # at most: lists have an order then, and each thread gets more steps
+THREADS = 3  # at most: lists still have an order, and each thread gets more steps
 LIMIT = Limit(3, 60)
 LIMIT_OF_POSTS = Limit(1000, 60)
 QUOTA = 2  # threads of a client in a day
 DAY = 86_400  # s
 CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
-KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
+KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be replayed at any time
 SIGNERS = st.sampled_from([None, "ann", "bob"])
 BODIES = st.sampled_from(["I can read it for you tomorrow morning.", "Nobody has answered this question yet."])
 REMEMBERED = 300  # s for which an Idempotency-Key is remembered
@@ -40,12 +40,12 @@ class Model:
         self.client = client
         self.signer = signer
         self.asked = asked
-        """The Idempotency-Key under which it was posted."""
+        """The Idempotency-Key of the post."""
         self.began = self.active = now
         self.status: ThreadStatus | None = "open"
-        """None once it is purged."""
+        """None once the thread is purged."""
         self.was: ThreadStatus = "open"
-        """Its status before it was hidden."""
+        """Status of the thread before it was hidden."""
         self.replies: list[str] = []
         self.hidden: set[int] = set()
         """Numbers of hidden replies."""
@@ -63,7 +63,7 @@ class Model:
 
 
 class ThreadMachine(StoreMachine):
-    """Threads, called through their service on an in-memory store."""
+    """Threads on an in-memory store, called through their service."""
 
     models: Bundle[Model] = Bundle("models")
 
@@ -75,7 +75,7 @@ class ThreadMachine(StoreMachine):
         self._board = board_on(self.store, given, BoardStore(self.store, REMEMBERED))
 
     def signed(self, signer: str | None) -> Signed:
-        """A signature that has not been used yet."""
+        """Return a signature that has not been used yet."""
         self._signatures += 1
         return Signed(signer, b'{"by":"test"}', f"r{self._signatures}") if signer else UNSIGNED
 
@@ -152,7 +152,7 @@ class ThreadMachine(StoreMachine):
             model.keys[client, key] = (body, answer.seq, self.now)
 
     def expected(self, model: Model, client: str, body: str, key: str | None) -> tuple[str | None, int]:
-        """Why a reply is refused, or the number of the earlier reply that it is; None and 0 if it is added."""
+        """Return the expected refusal of a reply or None, and the number of the earlier reply that is replayed or 0."""
         if not model.shown:
             return "thread.unknown", 0
         if model.limited(client, self.now):
@@ -166,7 +166,7 @@ class ThreadMachine(StoreMachine):
 
     @rule(model=models, signer=SIGNERS)
     def close(self, model: Model, signer: str | None) -> None:
-        """By whoever signed it, and nobody else."""
+        """Close a thread. Only its signer may."""
         if signer is None or (model.shown and signer != model.signer):
             refusal = "thread.signer"
         else:
@@ -176,7 +176,9 @@ class ThreadMachine(StoreMachine):
 
     @rule(model=models, status=st.sampled_from(["closed", "open"]))
     def moderate(self, model: Model, status: Literal["closed", "open"]) -> None:
-        """By the operator; a hidden thread stays so, and has that status once it is shown."""
+        """Set a thread's status, as the operator. A hidden thread stays hidden, and gets the status once it is shown
+        again.
+        """
         self.attempt(
             lambda: self._board.moderation.set_status(model.id, status), None if model.status else "thread.unknown"
         )
@@ -187,7 +189,7 @@ class ThreadMachine(StoreMachine):
 
     @rule(model=models, seq=st.integers(0, 3), hide=st.booleans())
     def hide(self, model: Model, seq: int, hide: bool) -> None:
-        """Or show again, by the operator: a thread, or a reply whatever the status of its thread."""
+        """Hide or show a thread, or a reply whatever the status of its thread, as the operator."""
         moderation = self._board.moderation
         known = model.status and seq <= len(model.replies)
         self.attempt(
@@ -229,7 +231,7 @@ class ThreadMachine(StoreMachine):
 
     @rule(model=models)
     def project(self, model: Model) -> None:
-        """What the worker does for every event, however late."""
+        """Update the lists, as the worker does for every event, however late."""
         self.run_step(self._board.project(model.id))
 
     @invariant()

@@ -1,4 +1,4 @@
-"""Threads as the search reads them, from a real board."""
+"""Threads of a real board, as the search reads them."""
 
 from collections.abc import AsyncIterator
 

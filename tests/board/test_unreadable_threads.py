@@ -1,4 +1,4 @@
-"""A thread that cannot be read, such as one that lost fields, hides no other."""
+"""A thread that cannot be read, such as one that lost fields, does not hide other threads."""
 
 import pytest
 

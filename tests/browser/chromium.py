@@ -25,9 +25,9 @@ SMALLEST: ViewportSize = {"width": 320, "height": 640}
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Chromium from the system. Fails the test with what to install if there is none.
+    """Start the system's Chromium. Fails the test, and says what to install, if there is none.
 
-    The one that never has a window takes less processor time.
+    The headless shell is preferred, since it takes less processor time.
     """
     found = filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser")))
     if (path := next(found, None)) is None:
@@ -36,7 +36,7 @@ def launch(playwright: Playwright) -> Browser:
 
 
 class Tab:
-    """One page of the node, and what it did that no page of the node may do."""
+    """One page of the node, and everything it did that no page of the node may do."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -48,11 +48,11 @@ class Tab:
         page.on("request", lambda request: self._note(not request.url.startswith(url), f"request: {request.url}"))
 
     def open(self, path: str, status: int = 200) -> Page:
-        """Go there, and wait until everything is loaded."""
+        """Open the path, and wait until everything is loaded."""
         answer = self.page.goto(self.url + path)
         assert answer is not None
         assert answer.status == status
-        if status >= 400:  # the browser itself notes that in the console
+        if status >= 400:  # the browser itself logs such a status to the console
             self.trouble = [line for line in self.trouble if f"status of {status}" not in line]
         return self.page
 
@@ -71,7 +71,7 @@ def tab(
     size: ViewportSize = DESKTOP,
     motion: str = "no-preference",
 ) -> Generator[Tab]:
-    """A fresh browser profile with one tab; whatever goes wrong in it fails the test."""
+    """Open one tab in a fresh browser profile. Anything that goes wrong in it fails the test."""
     context = browser.new_context(
         java_script_enabled=scripts,
         color_scheme="dark" if scheme == "dark" else "light",

@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a node that `relay-node serve` runs."""
+    """The URL of a node run by `relay-node serve`."""
     with NodeProcess(tmp_path_factory.mktemp("node")) as node:
         node.start(RELAY_WORKERS="1", RELAY_LOG="info", **{f"RELAY_LIMIT_{name}": "0" for name in LIMITS})
         yield node.ready().url
@@ -38,20 +38,21 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def api(url: str) -> Iterator[httpx2.Client]:
     """A client of the same node's API.
 
-    Each request has a connection of its own: the node closes one that is idle for 5 s, as it may be while a page loads.
+    Each request has a connection of its own: the node closes connections that are idle for 5 s, as may happen while a
+    page loads.
     """
     with httpx2.Client(base_url=url, timeout=PATIENCE, limits=httpx2.Limits(max_keepalive_connections=0)) as client:
         yield client
 
 
 def made(answer: httpx2.Response) -> str:
-    """The id of what was created."""
+    """Return the id of the created entity."""
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
 
 
 def until_found(api: httpx2.Client, path: str, query: str, entity: str) -> None:
-    """Wait until a search finds the thread or agent: a page that looked before that would keep its empty answer."""
+    """Wait until a search finds the thread or agent. A page opened earlier would keep showing no hits."""
 
     def is_found() -> bool:
         return entity in api.post(f"/api/v1/{path}/search", json={"query": query}).raise_for_status().text

@@ -1,4 +1,6 @@
-"""The pages are accessible: axe-core finds no barrier; keyboards, small screens and reduced motion are provided for."""
+"""The pages are accessible: axe-core finds no barrier, and keyboards, small screens and reduced motion are
+supported.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -14,26 +16,26 @@ from tests.support.servers import PATIENCE
 
 AXE = Path(__file__).parent / "js/node_modules/axe-core/axe.min.js"
 WIDER_TEXT = "* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }"
-"""What a reader may ask for without losing anything (WCAG 2.2, 1.4.12)."""
+"""Text spacing that a reader may set without losing anything (WCAG 2.2, 1.4.12)."""
 
 ADD_STYLE = (
     "css => { document.adoptedStyleSheets = [new CSSStyleSheet()]; document.adoptedStyleSheets[0].replaceSync(css) }"
 )
-"""A style sheet of the reader's, to which the Content-Security-Policy does not apply."""
+"""Adds a style sheet of the reader's, to which the Content-Security-Policy does not apply."""
 
 CHOICES = {
     "/board": ("nav[aria-label=Main] a[aria-current]", "nav[aria-label=Main] a:not([aria-current])"),
     "/agents": (".filter a[aria-current]", ".filter a:not([aria-current])"),
     "/": (".tabs label:has(:checked)", ".tabs label:not(:has(:checked))"),
 }
-"""What is chosen on a page, and what beside it is not."""
+"""For each page, the selected choice and the others beside it."""
 
 PAGES = ("/", "/board", "/board?q=parser", "/board?status=closed", "/tasks", "/reference", "/reference/tasks")
 
 
 @pytest.fixture(scope="module")
 def paths(url: str) -> list[str]:
-    """Every kind of page, with content."""
+    """The paths of every kind of page, with content."""
     with httpx2.Client(base_url=url, timeout=PATIENCE) as api:
         post = {
             "title": "Looking for a parser of very large files, preferably one that streams and never loads all",
@@ -53,7 +55,7 @@ def paths(url: str) -> list[str]:
 
 
 def barriers(page: Page) -> list[str]:
-    """The violations of at least serious impact that axe-core finds."""
+    """Return the violations of at least serious impact that axe-core finds."""
     if not AXE.exists():
         pytest.fail("axe-core is not installed: run `make clients`")
     page.evaluate(AXE.read_text())  # through the debugger, to which the Content-Security-Policy does not apply
@@ -66,7 +68,7 @@ def barriers(page: Page) -> list[str]:
     ]
 
 
-# Colours depend on the scheme alone, and where things are on the size alone: both of each are seen in two turns.
+# Colours depend only on the scheme and layout only on the size, so two combinations cover both values of each.
 @pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", PHONE)], ids=["light", "dark"])
 def test_axe_finds_no_serious_barrier(browser: Browser, url: str, paths: list[str], scheme: str, size: Any) -> None:
     with tab(browser, url, scheme=scheme, size=size, motion="reduce") as opened:

@@ -1,4 +1,4 @@
-"""A person looks for agents, and sees them come and go; what their cards say stays text."""
+"""A person looks for agents, and sees them appear and disappear. The texts of their cards stay text."""
 
 import re
 
@@ -14,7 +14,7 @@ from tests.site.test_agent_pages import card_with
 
 
 def listed(api: httpx2.Client, card: dict[str, object]) -> tuple[str, dict[str, str]]:
-    """The id of an agent that is listed now, and what proves its owner."""
+    """List an agent. Returns its id, and the header that proves its owner."""
     inbox = api.post("/api/v1/inboxes").json()
     owner = {"authorization": f"Bearer {inbox['inbox_token']}"}
     answer = api.post("/api/v1/agents", json={"card": card}, headers=owner)

@@ -1,4 +1,4 @@
-"""Whatever agents write, a browser runs none of it, loads nothing for it and leaves the page as it is."""
+"""Whatever agents write, a browser runs none of it, loads nothing because of it, and leaves the page unchanged."""
 
 import httpx2
 import pytest
@@ -12,7 +12,7 @@ from tests.support.servers import until
 
 
 def unhurt(opened: Tab, path: str) -> Page:
-    """Open the page, touch everything on it, and see that nothing ran."""
+    """Open the page, trigger events on every element, and check that no script ran."""
     page = opened.open(path)
     page.evaluate(
         """() => {
@@ -64,12 +64,12 @@ def test_queries_stay_text(browser: Browser, url: str, scripts: bool) -> None:
 
 DIRECTIVES = {"script": "script-src-elem", "link": "style-src-elem", "img": "img-src"}
 UPLOADS = {
-    # media type: bytes, and the element of a page that would use them
+    # media type: bytes, and the element and attribute with which a page would use them
     "text/javascript": (b"window.hurt = true", "script", "src"),
     "text/css": (b"body { display: none }", "link", "href"),
     "image/svg+xml": (b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>', "img", "src"),
 }
-"""Files that a page could load from its own origin, and that anybody may upload."""
+"""Files that a page could load from its own origin and that anybody may upload."""
 
 USE = """([tag, attribute, url]) => new Promise((done) => {
   document.addEventListener("securitypolicyviolation", (event) => done(`refused: ${event.effectiveDirective}`));
@@ -83,7 +83,7 @@ USE = """([tag, attribute, url]) => new Promise((done) => {
 
 
 def uploaded(api: httpx2.Client, media_type: str, data: bytes) -> str:
-    """Where the bytes of a new artifact are."""
+    """Upload an artifact, and return the URL of its bytes."""
     manifest = named(data, media_type=media_type, filename=None)
     artifact = api.post(ARTIFACTS, json=manifest, headers={"content-digest": content_digest(data)}).json()
     assert api.put(artifact["upload_url"], content=data, headers=artifact["upload_headers"]).status_code == 200

@@ -1,4 +1,4 @@
-"""The operator looks at a thread and hides it, in a browser, on the port that only the operator reaches."""
+"""The operator looks at a thread and hides it, in a browser, on the port that only the operator can reach."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ HOSTILE = "<img src=x onerror=alert(1)> needs a parser for tables"
 
 
 class OperatedNode(NamedTuple):
-    """A node, and the address of its admin port."""
+    """URLs of a node and of its admin port."""
 
     url: str
     operator: str
@@ -61,7 +61,7 @@ def test_an_address_is_in_one_piece_beside_a_long_key(browser: Browser, node: Op
         made(signed(api, "/api/v1/board", title="Who has seen the comet tonight?", body="It should be in the north."))
     with tab(browser, node.operator, size={"width": 900, "height": 900}) as opened:
         page = opened.open("/admin/posts?id=127.0.0.1")
-        while page.get_by_role("link", name=PUBLIC.thumbprint).count() == 0:  # noted a moment after the post
+        while page.get_by_role("link", name=PUBLIC.thumbprint).count() == 0:  # recorded a moment after the post
             opened.open("/admin/posts?id=127.0.0.1")
         assert page.evaluate(
             "[...document.querySelectorAll('td.from a')].every(it => it.getClientRects().length === 1)"

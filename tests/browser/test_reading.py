@@ -1,4 +1,4 @@
-"""A person reads the board, searches it and sees replies arrive; without scripts too."""
+"""A person reads the board, searches it and sees replies arrive, also without scripts."""
 
 import re
 
@@ -15,7 +15,7 @@ PLACES = """(element, characters) => characters.map((character) => {
   range.setEnd(element.firstChild, character + 1);
   return range.getBoundingClientRect().left;
 })"""
-"""How far from the left some characters of a text are."""
+"""Returns the distances of some characters of a text from the left edge."""
 
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
@@ -50,7 +50,7 @@ def test_white_space_of_a_post_is_kept(browser: Browser, url: str, api: httpx2.C
 
 
 def test_a_line_from_right_to_left_reads_as_one(browser: Browser, url: str, api: httpx2.Client) -> None:
-    """Its question mark stood at its beginning."""
+    """The question mark must stand at the end of its line."""
     lines = (
         "Can you translate this line into English for me, please?",
         "\u05e9\u05dc\u05d5\u05dd \u05dc\u05da?",
@@ -70,7 +70,7 @@ def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.
         page = opened.open("/board")
         told = page.get_by_role(
             "status"
-        ).element_handle()  # readers of the screen hear of changes in what was there before
+        ).element_handle()  # screen readers announce changes only in elements that were there before
         page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
         expect(page.locator(f"a[href='/board/{thread}']")).to_be_visible()
         expect(page.locator(".hits mark").first).to_have_text("Zeppelin")
@@ -168,7 +168,7 @@ def test_older_threads_can_be_reached(browser: Browser, url: str, api: httpx2.Cl
         page = opened.open("/board")
         link = page.locator(f"a[href='/board/{oldest}']")
         expect(link).to_have_count(0)
-        if scripts:  # what comes meanwhile pushes a thread that is shown onto the next page, too
+        if scripts:  # a new thread moves one that is already shown to the next page, too
             later = post(api, "One more question about rivers", "How long is the river that flows through Linz?")
             expect(page.locator(f"a[href='/board/{later}']")).to_be_visible()
         page.get_by_role("link", name="Older").click()
@@ -190,7 +190,7 @@ def test_the_first_request_can_be_copied_in_three_languages(browser: Browser, ur
 
 
 def test_the_request_that_claims_a_contract_is_seen_as_a_whole(browser: Browser, url: str, api: httpx2.Client) -> None:
-    """Once, the button that copies it left too little room, and `/claim` was out of sight."""
+    """The button that copies the request must leave enough room for `/claim` to stay visible."""
     contract = made(api.post("/api/v1/tasks", json={"publisher_id": "desk", "title": "Summarise a report"}))
     with tab(browser, url) as opened:
         code = opened.open(f"/tasks/{contract}").locator(".code pre")
@@ -198,7 +198,7 @@ def test_the_request_that_claims_a_contract_is_seen_as_a_whole(browser: Browser,
 
 
 def test_a_list_stands_apart_from_the_sentence_above_it(browser: Browser, url: str, api: httpx2.Client) -> None:
-    """The line above the first contract once touched that sentence."""
+    """The first contract's line must not touch the sentence above it."""
     made(api.post("/api/v1/tasks", json={"publisher_id": "desk", "title": "Summarise a report"}))
     with tab(browser, url) as opened:
         page = opened.open("/tasks")

@@ -1,4 +1,4 @@
-"""A person uses a node that is served below a path of its host: everything works, and nothing strays from the path."""
+"""A person uses a node that is served below a path of its host: everything works, and no request leaves the path."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ ROOT = "/relay"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the node at the proxy."""
+    """The URL of the node at the proxy."""
     with StrippingProxy(ROOT) as proxy, NodeProcess(tmp_path_factory.mktemp("node")) as node:
         free = {f"RELAY_LIMIT_{name}": "0" for name in LIMITS}
         node.start(RELAY_WORKERS="1", RELAY_LOG="info", RELAY_BASE_URL=proxy.url, **free).ready()

@@ -1,9 +1,9 @@
-"""What the tests of callbacks share."""
+"""Fixtures that the callback tests share."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers read every partition all the time: tests change times in Redis behind their backs."""
+    """Make workers read every partition all the time, because tests change times in Redis directly."""
     monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)

@@ -1,4 +1,4 @@
-"""A DNS server on loopback, as a recursive resolver: what it knows is in a table, and it can be slow or silent."""
+"""A DNS server on loopback that acts as a recursive resolver. Its records are a table, and it can be slow or silent."""
 
 import asyncio
 from collections import Counter
@@ -18,10 +18,10 @@ import dns.rrset
 from node.callbacks.lookup import Lookup
 
 SILENT = "SILENT"
-"""In place of records: there is never an answer."""
+"""Stands in place of records: the server never answers."""
 
 FAILS = "SERVFAIL"
-"""In place of records: the server of the name is broken."""
+"""Stands in place of records: the name's own server is broken."""
 
 
 class DnsServer:
@@ -30,14 +30,14 @@ class DnsServer:
     def __init__(self, records: Mapping[str, Sequence[str] | str]) -> None:
         self.records = dict(records)
         self.asked: Counter[str] = Counter()
-        """Queries by name, those for A and AAAA alike."""
+        """Queries by name; those for A and AAAA are counted together."""
         self.flowing = asyncio.Event()
-        """While it is clear, answers wait."""
+        """While this event is clear, answers are held back."""
         self.flowing.set()
         self.to_lose = 0
-        """So many of the next queries are lost on the way."""
+        """Number of further queries that are lost on the way."""
         self.most = 512
-        """Bytes of an answer over UDP; a longer one is truncated."""
+        """Longest answer over UDP, in bytes. A longer one is truncated."""
         self.port = 0
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -64,14 +64,14 @@ class DnsServer:
         await self._tcp.wait_closed()
 
     def lookup(self, folder: Path, resolv_conf: str = "", hosts: str = "") -> Lookup:
-        """A machine whose resolv.conf names this server, and whose hosts file has those lines."""
+        """Return the look-up of a machine whose resolv.conf names this server, and whose hosts file has these lines."""
         files = folder / "resolv.conf", folder / "hosts"
         files[0].write_text(f"nameserver 127.0.0.1\n{resolv_conf}")
         files[1].write_text(hosts)
         return Lookup(hosts=files[1], resolv_conf=files[0], port=self.port)
 
     async def answer(self, query: bytes, most: int) -> bytes | None:
-        """The answer to a query, if there is one."""
+        """Return the answer to a query, or None if the server stays silent."""
         asked = cast("dns.message.QueryMessage", dns.message.from_wire(query))
         question = asked.question[0]
         name = question.name.to_text(omit_final_dot=True).lower()
@@ -121,7 +121,7 @@ class DnsServer:
         return self.records.get(name, self.records.get(f"*.{name.partition('.')[2]}"))
 
     def _chain(self, name: dns.name.Name, kind: dns.rdatatype.RdataType) -> list[dns.rrset.RRset]:
-        """The records of that kind, behind the CNAMEs that lead to them."""
+        """Return the records of this kind, preceded by the CNAMEs that lead to them."""
         found: list[dns.rrset.RRset] = []
         for line in self._records(name.to_text(omit_final_dot=True).lower()) or ():
             ttl, rdtype, value = line.split(" ", 2)

@@ -1,4 +1,4 @@
-"""A network for tests: resolvers that answer as told, a dialler that counts, receivers that misbehave."""
+"""A network for tests: resolvers with given answers, a dialler that counts, receivers that misbehave."""
 
 import asyncio
 import datetime
@@ -29,12 +29,12 @@ SOMEBODY = Requester("somebody", "something")
 
 
 def unlimited() -> Breaker:
-    """A breaker that knows of no failure yet, and counts nothing against a limit."""
+    """Return a breaker that has seen no failure and has no rate limit."""
     return Breaker(FakeStore(), Limit(0, 1))
 
 
 class FakeResolver:
-    """Answers from a table; the answers to a name follow one another, the last one stays."""
+    """Answers from a table. Each answer to a name is given once, in order; the last one repeats."""
 
     def __init__(self, **names: str) -> None:
         self._names = {name.replace("_", "."): answers.split(">") for name, answers in names.items()}
@@ -56,7 +56,7 @@ async def never(host: str, site: str = "") -> Sequence[Address]:
 
 
 class Dialler(AsyncNetworkBackend):
-    """Counts dials and the bytes read; really dials, except where nobody is there or answers."""
+    """Counts dials and the bytes read. It really dials, except to addresses that are dead or silent."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Dialler(AsyncNetworkBackend):
         everything_at: int | None = None,
         piece: int = 65_536,
     ) -> None:
-        """`piece`: bytes that a read gets at most, as if all came in such segments."""
+        """`piece`: the most bytes that one read returns, as if the data arrived in segments of that size."""
         self._inner = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
         self._dead = set(dead)
         self._silent = set(silent)
@@ -119,7 +119,7 @@ class _Counted(AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> AsyncNetworkStream:
-        # The plain stream stays the one that is counted as open: closing the secure one closes it.
+        # The plain stream keeps its count as open: closing the TLS stream closes it.
         self._stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         return self
 
@@ -129,14 +129,14 @@ class _Counted(AsyncNetworkStream):
 
 @dataclass
 class Receiver:
-    """A server, and what it was sent."""
+    """A server, and what it has received."""
 
     port: int = 0
     heads: list[bytes] = field(default_factory=list[bytes])
     bodies: list[bytes] = field(default_factory=list[bytes])
 
     def headers(self) -> dict[str, str]:
-        """Of the one request that came."""
+        """Return the headers of the only request received."""
         (head,) = self.heads
         lines = head.decode().split("\r\n")[1:]
         return {name: value for name, _, value in (line.partition(": ") for line in lines if line)}
@@ -146,7 +146,7 @@ Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 def says(text: bytes) -> Answer:
-    """An answer that is always the same."""
+    """Return an answer that is always the same text."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(text)
@@ -156,7 +156,7 @@ def says(text: bytes) -> Answer:
 
 
 def repeats(start: bytes, again: bytes, pause: float = 0.0) -> Answer:
-    """An answer that never ends."""
+    """Return an answer that never ends."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(start)
@@ -169,13 +169,13 @@ def repeats(start: bytes, again: bytes, pause: float = 0.0) -> Answer:
 
 
 async def silence(writer: asyncio.StreamWriter) -> None:
-    """No answer at all."""
+    """Never answer."""
     await asyncio.Event().wait()
 
 
 @asynccontextmanager
 async def receiver(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Receiver]:
-    """A server on loopback that reads a request and then answers in its way."""
+    """Run a server on loopback that reads a request and then answers with `answer`."""
     seen = Receiver()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -203,7 +203,7 @@ async def receiver(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncGe
 
 
 def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, tuple[ssl.SSLContext, ssl.SSLContext]]:
-    """A server's TLS for `name`, and a client's that trusts it."""
+    """Return a server's TLS context for `name`, and a client's context that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)

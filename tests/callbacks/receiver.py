@@ -1,4 +1,4 @@
-"""A callback receiver for tests: a real HTTP server on loopback that verifies what it gets."""
+"""A callback receiver for tests: a real HTTP server on loopback that verifies what it receives."""
 
 import asyncio
 import json
@@ -14,30 +14,30 @@ from nacl.signing import VerifyKey
 from tests.support.servers import PATIENCE, free_port
 
 Answer = Callable[[int], int]
-"""The status for the n-th request to one of the hosts, counted from 0 as they come."""
+"""Returns the status for the n-th request to a host, counted from 0 in the order of arrival."""
 
 
 class Receiver:
-    """Keeps every message with a good signature, in order, and answers as it is told."""
+    """Keeps every message with a valid signature, in order, and answers as configured."""
 
     def __init__(
         self, public_key: bytes, answer: Answer = lambda _: 204, hosts: Sequence[str] = ("127.0.0.1",)
     ) -> None:
         self.messages: list[tuple[str, dict[str, Any]]] = []
-        """webhook-id and body of what was answered with 2xx."""
+        """webhook-id and body of the messages answered with 2xx."""
         self.headers: list[dict[str, str]] = []
-        """Those of each of them."""
+        """Headers of each of these messages."""
         self.requests = 0
         self.paths: Counter[str] = Counter()
-        """Requests by path."""
+        """Number of requests by path."""
         self.answers: dict[str, bytes] = {}
-        """Status and more header lines, for requests to some paths."""
+        """Status and further header lines for requests to certain paths."""
         self.forged = 0
         self._key = VerifyKey(public_key)
         self._answer = answer
         self._hosts = hosts
         self._come: Counter[str] = Counter()
-        """Requests by host, those that are not answered yet included."""
+        """Number of requests by host, including those that are not answered yet."""
         self._port = free_port()
         self._server: asyncio.Server | None = None
         self._arrived = asyncio.Condition()
@@ -48,7 +48,7 @@ class Receiver:
 
     @property
     def urls(self) -> list[str]:
-        """One for each host."""
+        """One URL for each host."""
         return [f"http://{host}:{self._port}/hook" for host in self._hosts]
 
     async def __aenter__(self) -> Self:
@@ -61,16 +61,16 @@ class Receiver:
             await self._server.wait_closed()
 
     def url_at(self, path: str, host: str = "127.0.0.1") -> str:
-        """A URL that leads here, by any name that resolves to one of the hosts."""
+        """Return a URL of this receiver. `host` may be any name that resolves to one of its hosts."""
         return f"http://{host}:{self._port}{path}"
 
     async def until(self, count: int, seconds: float = PATIENCE, path: str = "") -> None:
-        """Wait until that many requests have come, to the path if there is one."""
+        """Wait until this many requests have arrived, in all or at `path` if it is given."""
         async with asyncio.timeout(seconds), self._arrived:
             await self._arrived.wait_for(lambda: (self.paths[path] if path else self.requests) >= count)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):  # a sender was killed
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the sender was killed
             await self._take(reader, writer)
         writer.close()
 

@@ -1,4 +1,4 @@
-"""Circuit breakers and rates of callbacks as all workers see them, on a real Redis (DESIGN 8)."""
+"""Circuit breakers and rate limits of callbacks as all workers see them, on a real Redis (DESIGN 8)."""
 
 from typing import cast
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.settings(embedding_model="none")
 
 
 async def wait(breaker: Breaker, name: str = HOST) -> int:
-    """Milliseconds until it may be called; 0 = now, and that counts."""
+    """Return the milliseconds until the receiver may be called. 0 means now, and counts as a call."""
     answer = await breaker.admit(Circuit(name, name), SOMEBODY)
     return answer.wait_ms if isinstance(answer, Later) else 0
 
@@ -36,7 +36,7 @@ async def fail(breaker: Breaker, count: int) -> None:
 
 
 async def pass_time(node: NodeUnderTest) -> None:
-    """Let the time pass for which the breaker is open."""
+    """Let the time pass for which the breaker stays open."""
     await node.store.command("DEL", CIRCUIT.open)
 
 
@@ -134,7 +134,7 @@ async def test_thousands_of_attempts_that_are_over_at_once_are_forgotten_in_a_fe
     partition = ids.partition_of(site)
     logs = [keys.rate(partition, "callback-site", site), keys.rate(partition, "callback-client", client)]
     now = int(empty_redis.do("TIME")[0]) * 1000
-    # No node runs, which would look at this and that meanwhile.
+    # No node runs, because it would also call these keys in the meantime.
     async with await connect(empty_redis.url, timeout=5, max_in_flight=64) as store:
         for log, count in zip(logs, (CLIENT_LIMIT.count * SITE_SHARE, CLIENT_LIMIT.count), strict=True):
             times = [now - CLIENT_LIMIT.seconds * 1000 - number for number in range(count, 0, -1)]

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 async def hurry(node: NodeUnderTest) -> None:
-    """Let every callback under way be due now."""
+    """Make every pending callback due now."""
     for partition in range(ids.PARTITIONS):
         due = keys.callbacks_due(partition)
         for name in await members(node, due):
-            await node.store.command("ZADD", due, "XX", 0, name)  # it may be over by now
+            await node.store.command("ZADD", due, "XX", 0, name)  # unless the callback has just ended
 
 
 async def members(node: NodeUnderTest, due: str) -> list[bytes]:
@@ -39,16 +39,16 @@ async def under_way(node: NodeUnderTest) -> int:
 
 
 async def tells_of(node: NodeUnderTest, callback: Key, seq: int) -> bool:
-    """Whether that callback is under way and tells of that number."""
+    """Return whether that callback is pending and reports this reply number."""
     data = cast("bytes | None", await node.store.command("HGET", callback, "data"))
     return b'"seq":%d' % seq in (data or b"")
 
 
 def no_second_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing more is told of an entity until a test says `hurry`."""
+    """Make the pause between messages so long that nothing more is sent about an entity until a test calls `hurry`."""
     for pause in ("service.ENTITY_PAUSE_MS", "sources.EntitySource.pause_ms"):
         monkeypatch.setattr(f"node.callbacks.{pause}", 3_600_000)
-    monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)  # no event wakes the worker then
+    monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)  # no event wakes the worker after `hurry`
 
 
 async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
@@ -70,7 +70,7 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
 
 
 async def test_a_url_that_was_given_to_release_1_0_0_is_called_too(node: NodeUnderTest) -> None:
-    """It did not keep who gave a URL."""
+    """Release 1.0.0 did not record who gave a URL."""
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = await posted(node, callback_url=receiver.url)
         assert await node.store.command("HDEL", keys.thread(thread["id"]), "callback_by") == 1
@@ -168,7 +168,7 @@ async def _none(node: NodeUnderTest) -> bool:
 
 
 async def _forgiven(node: NodeUnderTest) -> bool:
-    """Whether no failure of a receiver is remembered."""
+    """Return whether no failure of a receiver is remembered."""
     return not await node.names("rate:*:callback-failures:*")
 
 
@@ -199,7 +199,7 @@ async def test_a_message_that_is_never_taken_becomes_a_dead_letter_and_can_be_se
             return bool(await queue.dead())
 
         await until(dead)
-        # Who hurries a call under way has it made by another sender too, as if the first had died.
+        # `hurry` makes a callback due that is being sent, so another sender sends it too, as if the first had died.
         assert receiver.requests >= 7
         (letter,) = await queue.dead()
         assert (letter.attempts, letter.type) == (7, "board.reply")
@@ -235,7 +235,7 @@ class TestRefusedTargets:
 
 
 class TestWithoutLooking:
-    """A worker knows when its callbacks are due, without reading every partition again and again."""
+    """A worker knows when its callbacks are due without reading every partition again and again."""
 
     @pytest.fixture(autouse=True)
     def look(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""The receivers of the recipe `verify-a-callback`, in Python and JavaScript, take a real callback and nothing else."""
+"""The receivers of the recipe `verify-a-callback`, in Python and JavaScript, accept a real callback and nothing
+else.
+"""
 
 import asyncio
 import json
@@ -24,11 +26,11 @@ HOST = "127.0.0.1"
 MESSAGE = json.dumps({"type": "task.claimed", "data": {"url": "http://node.example/t", "callback_host": HOST}}).encode()
 PUSH = json.dumps({"task": {"id": "t", "metadata": {"callbackHost": HOST}}}).encode()
 RUNNERS = {"python": (sys.executable, "-uc"), "js": (node_binary(), "--input-type=module", "-e")}
-"""How the code of the recipe is run, by the language of its block."""
+"""How to run the recipe's code, by the language of its block."""
 
 
 class Example:
-    """A receiver, running."""
+    """A running receiver."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
         self.port = port
@@ -36,19 +38,19 @@ class Example:
         self._process = process
 
     async def line(self) -> str:
-        """The next thing that it was told."""
+        """Return the next line that the receiver printed."""
         assert self._process.stdout
         return (await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)).decode().strip()
 
     async def post(self, headers: dict[str, str], body: bytes) -> int:
-        """The status with which it answers."""
+        """Return the status with which the receiver answers."""
         async with httpx2.AsyncClient(timeout=PATIENCE) as client:
             return (await client.post(self.url, content=body, headers=headers)).status_code
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node that calls receivers on this machine, and signs with KEY."""
+    """A node that may call receivers on this machine, and signs with KEY."""
     settings = {"RELAY_SIGNING_KEY": SIGNING_KEY, "RELAY_CALLBACK_ALLOW_PRIVATE": "1", "RELAY_WORKERS": "1"}
     with NodeProcess(tmp_path_factory.mktemp("node")) as node:
         yield node.start(RELAY_EMBEDDING_MODEL="none", **settings).ready()
@@ -64,7 +66,7 @@ async def example(served: NodeProcess, request: pytest.FixtureRequest) -> AsyncI
         code,
         env=os.environ | {"CALLBACK_HOST": HOST, "CALLBACK_PORT": str(port)},
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,  # Python's server logs each request there
+        stderr=asyncio.subprocess.DEVNULL,  # Python's server logs each request to stderr
     )
     await listening(port)
     yield Example(process, port)
@@ -73,7 +75,7 @@ async def example(served: NodeProcess, request: pytest.FixtureRequest) -> AsyncI
 
 
 def signed(body: bytes = MESSAGE, message_id: str = "msg_1", at: float | None = None) -> dict[str, str]:
-    """Headers of a message that the node signs at `at`, by default now."""
+    """Return the headers of a message that the node signs at `at`, by default now."""
     seconds = int(at or time.time())
     return {
         "webhook-id": message_id,
@@ -104,7 +106,7 @@ async def test_an_example_finds_the_signature_among_others(example: Example) -> 
 
 
 def forged(how: str) -> tuple[dict[str, str], bytes]:
-    """Headers and body of a message that the node did not send, or not just now."""
+    """Return headers and body of a message that the node did not send, or not recently."""
     now = time.time()
     good = signed(at=now)
     forger = NodeKey.generate().sign_webhook("msg_1", int(now), MESSAGE)
@@ -141,13 +143,13 @@ async def test_an_example_refuses_what_was_signed_for_another_host(example: Exam
 
 
 async def test_an_example_takes_no_push_of_a_task_and_stays(example: Example) -> None:
-    """Whoever knew its URL could have the node send it one, of which the receiver in JavaScript died."""
+    """Anybody who knows the receiver's URL can have the node send it a push. It must not crash the receiver."""
     assert await example.post(signed(PUSH), PUSH) == 401
     assert await example.post(signed(), MESSAGE) == 204
 
 
 async def test_an_example_waits_for_nobody_who_says_nothing_or_leaves(example: Example) -> None:
-    """One silent connection held up the receiver in Python for ever; one that broke off ended that in JavaScript."""
+    """A silent connection must not block the receiver, and an aborted one must not end it."""
     _, silent = await asyncio.open_connection(HOST, example.port)
     _, leaving = await asyncio.open_connection(HOST, example.port)
     leaving.write(b"POST /hook HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\n{")

@@ -1,4 +1,4 @@
-"""Many who share a node, a resolver, a host and a network: one publisher's callbacks never hold up another's.
+"""Many publishers share a node, a resolver, a host and a network: one publisher's callbacks never hold up another's.
 
 The whole pipeline with a worker, a DNS server that a test may silence, and receivers on loopback. Each client has an
 address of its own, and the limits are those of production.
@@ -39,7 +39,7 @@ LIMIT = 60  # callbacks a minute to one host, and to one network
 
 @pytest_asyncio.fixture
 async def dns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DnsServer]:
-    """What all names are looked up with, in web processes and workers."""
+    """The DNS server that web processes and workers use for all names."""
     async with DnsServer({"*.silent.example": SILENT, "*.here.example": HERE}) as server:
         monkeypatch.setattr("node.callbacks.resolve.Lookup", lambda: server.lookup(tmp_path))
         yield server
@@ -51,7 +51,7 @@ def overrides(dns: DnsServer) -> dict[str, Any]:
 
 
 class Contracts:
-    """Contracts of one publisher that asks to be told of every step."""
+    """Contracts of one publisher, who wants a callback for every step."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class Contracts:
 
     @classmethod
     async def offered(cls, node: NodeUnderTest, address: str, *urls: str) -> "Contracts":
-        """One for each URL."""
+        """Offer one contract for each URL."""
         contracts = cls(node.client_at(address))
         contracts.ids = await asyncio.gather(*map(contracts.offer, urls))
         return contracts
@@ -69,7 +69,7 @@ class Contracts:
         return json_of(await self._client.post("/api/v1/tasks", json=offer), 201)["id"]
 
     async def go_through(self, *steps: str) -> None:
-        """Take all of them through those steps: a callback for each."""
+        """Take all contracts through these steps, each of which causes a callback."""
         await asyncio.gather(*(self._go_through(task_id, steps) for task_id in self.ids))
 
     async def _go_through(self, task_id: str, steps: tuple[str, ...]) -> None:
@@ -81,7 +81,9 @@ class Contracts:
 
 
 async def settled(node: NodeUnderTest, receiver: Receiver, count: int) -> None:
-    """Wait until so many callbacks have come, or wait for longer than one being tried would if its worker died."""
+    """Wait until `count` callbacks have arrived or have been put off. A callback counts as put off if it is due later
+    than it would be if a worker died during its attempt.
+    """
 
     async def put_off() -> int:
         seconds, _ = cast("list[bytes]", await node.store.command("TIME", key="any"))
@@ -97,14 +99,14 @@ async def settled(node: NodeUnderTest, receiver: Receiver, count: int) -> None:
 
 @pytest.fixture
 def endless_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attempt that gets no answer, and a look-up, last for longer than a test waits."""
+    """Make look-ups, and attempts without an answer, last longer than a test waits."""
     monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 2 * PATIENCE)
     monkeypatch.setattr("node.callbacks.call.AttemptTimeouts", partial(AttemptTimeouts, total=2 * PATIENCE))
 
 
 @pytest.mark.usefixtures("endless_attempts")
 async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnderTest, dns: DnsServer) -> None:
-    """They held the four threads that looked names up: of 20 innocent callbacks some came after minutes."""
+    """Otherwise such names take all places for look-ups, and other publishers' callbacks wait for minutes."""
     async with Receiver(PUBLIC) as receiver, node.worker():
         evil = await Contracts.offered(
             node, EVIL, *(receiver.url_at("/evil", f"n{n}.silent.example") for n in range(12))
@@ -123,13 +125,17 @@ async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnder
 
 @pytest.fixture
 def opens_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A breaker that opens stays open for longer than a test waits: what comes all the same, it has not held up."""
+    """Make an open breaker stay open for longer than a test waits, so that a callback that arrives was not held up by
+    one.
+    """
     monkeypatch.setattr("node.callbacks.breaker.FIRST_OPEN_MS", MAX_OPEN_MS)
 
 
 @pytest.mark.usefixtures("opens_for_long")
 async def test_a_url_that_fails_stops_no_other_url_of_its_host(node: NodeUnderTest) -> None:
-    """Six contracts whose URL answered 503 opened the breaker of the host: its other tenants got nothing."""
+    """Otherwise a few contracts whose URL answers 503 open the breaker of the whole host, and its other tenants get
+    nothing.
+    """
     async with Receiver(PUBLIC) as receiver, node.worker():
         receiver.answers["/broken"] = b"503 Busy"
         evil = await Contracts.offered(node, EVIL, *[receiver.url_at("/broken")] * 6)
@@ -142,7 +148,9 @@ async def test_a_url_that_fails_stops_no_other_url_of_its_host(node: NodeUnderTe
 
 @pytest.mark.usefixtures("opens_for_long")
 async def test_who_has_the_url_of_another_fail_stops_no_callback_of_the_other(node: NodeUnderTest) -> None:
-    """A receiver that answered 500 to what it had never asked for was called on nobody's behalf for half an hour."""
+    """Otherwise a receiver that answers 500 to callbacks it never asked for would get nobody's callbacks for half an
+    hour.
+    """
 
     async def breaker_is_open() -> bool:
         return bool(await node.names("rate:*:callback-open:*"))
@@ -160,7 +168,9 @@ async def test_who_has_the_url_of_another_fail_stops_no_callback_of_the_other(no
 
 
 async def test_many_callbacks_to_one_url_leave_another_s_to_that_host_their_share(node: NodeUnderTest) -> None:
-    """90 at once took the host's minute: the next publisher's ping came after 57 seconds."""
+    """Otherwise 90 callbacks at once take the host's whole minute, and the next publisher's callback comes after 57
+    seconds.
+    """
     async with Receiver(PUBLIC) as receiver, node.worker():
         evil = await Contracts.offered(node, EVIL, *[receiver.url_at("/evil")] * 30)
         honest = await Contracts.offered(node, ANOTHER, receiver.url_at("/honest"))
@@ -193,7 +203,7 @@ async def test_a_receiver_that_never_answers_leaves_another_s_on_that_host_a_pla
 
 
 async def test_many_names_of_one_machine_are_called_no_more_often_than_one(node: NodeUnderTest) -> None:
-    """30 names got 90 calls in a second, though a host gets 60 a minute."""
+    """Otherwise 30 names get 90 calls in a second, although a host gets 60 a minute."""
     async with Receiver(PUBLIC) as receiver, node.worker():
         clients = [EVIL, ANOTHER, "2001:db8::1"]
         offers = [
@@ -223,7 +233,7 @@ async def test_an_address_where_nobody_listens_stops_its_other_names_and_no_othe
 
 
 class TestOneClient:
-    """What all callbacks of one client come to."""
+    """Limits on all callbacks of one client together."""
 
     @pytest.fixture
     def overrides(self, dns: DnsServer) -> dict[str, Any]:
@@ -252,20 +262,20 @@ async def test_a_429_is_no_failure_and_holds_for_its_url(node: NodeUnderTest) ->
         more = await Contracts.offered(node, EVIL, busy, busy, busy, other)
         await more.go_through("claim")
         await receiver.until(1, path="/other")
-        await settled(node, receiver, 3 + 2)  # the first is due again in ten seconds
+        await settled(node, receiver, 3 + 2)  # the first callback is due again in ten seconds
         assert receiver.paths == {"/busy": 1, "/other": 1}
         assert await node.names("rate:*:callback-failures:*") == []
 
 
 class TestDeadLetters:
-    """What was given up, and is sent again when the receiver is mended."""
+    """Dead letters that are sent again after the receiver has been repaired."""
 
     @pytest.fixture
     def overrides(self, dns: DnsServer) -> dict[str, Any]:
         return {"callback_allow_private": True, "embedding_model": "none", "callback_schedule": Schedule((0.05,))}
 
     async def test_one_of_a_contract_that_was_compacted_since_is_sent_again(self, node: NodeUnderTest) -> None:
-        """It was dropped: a compacted contract looked like one that is gone."""
+        """A compacted contract must not be taken for a removed one, whose dead letters are dropped."""
         async with Receiver(PUBLIC) as receiver, node.worker():
             receiver.answers["/broken"] = b"400 No"
             contract = await Contracts.offered(node, ANOTHER, receiver.url_at("/broken"))
@@ -292,7 +302,7 @@ class TestDeadLetters:
 
 
 class TestCreation:
-    """The look-up while a URL is given."""
+    """The look-up when a URL is given."""
 
     @pytest.fixture
     def overrides(self, dns: DnsServer) -> dict[str, Any]:
@@ -300,7 +310,9 @@ class TestCreation:
         return {"embedding_model": "none"}
 
     async def test_slow_names_of_some_keep_no_other_name_from_being_looked_up(self, node: NodeUnderTest) -> None:
-        """Four slow ones at a time were enough for a private target of anybody to be accepted unseen."""
+        """Otherwise four slow names at a time are enough for anybody's private target to be accepted without a
+        look-up.
+        """
         urls = [f"https://n{n}.silent.example/" for n in range(12)]
         creations = asyncio.gather(*(Contracts(node.client_at(EVIL)).offer(url) for url in urls))
         for n in range(5):

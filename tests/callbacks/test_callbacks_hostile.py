@@ -1,4 +1,4 @@
-"""Receivers that mean harm, through the whole pipeline: one dial each, nothing followed, and an end (DESIGN 8)."""
+"""Receivers with bad intentions, through the whole pipeline: one dial each, nothing followed, and an end (DESIGN 8)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -26,13 +26,13 @@ from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
 from tests.support.servers import PATIENCE, eventually
 
-SOON = 1.0  # s until an attempt at a silent receiver is given up
+SOON = 1.0  # s until an attempt at a silent receiver times out
 METADATA = b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/latest/meta-data/\r\nContent-Length: 0\r\n\r\n"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Hostile:
-    """A server that does as it likes with each connection."""
+    """A server that treats each connection as it likes."""
 
     def __init__(self, talk: Talk) -> None:
         self.dials = 0
@@ -49,7 +49,7 @@ class Hostile:
         writer.close()
 
     async def hang_up(self) -> None:
-        """Close the connections that are still open, and those that were being opened when the server was closed."""
+        """Close the connections that are open, and those that were being opened when the server was closed."""
         self._is_over = True
         for writer in self._writers:
             writer.close()
@@ -71,7 +71,7 @@ async def hostile(talk: Talk) -> AsyncGenerator[Hostile]:
 
 
 async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    """Read until the other side has had enough."""
+    """Read until the other side gives up."""
     await reader.read(-1)
 
 
@@ -89,7 +89,7 @@ pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 @asynccontextmanager
 async def delivering(settings: Settings, seconds: float = PATIENCE) -> AsyncGenerator[Deliverer]:
-    """The worker's part in callbacks: as it is, but for the times. An attempt takes `seconds` at most."""
+    """Run the worker's part in callbacks as in production, except for its times. An attempt takes at most `seconds`."""
     stop = asyncio.Event()
     url, most = settings.redis_url, settings.max_in_flight
     async with await connect(url, timeout=settings.store_timeout, max_in_flight=most) as store:
@@ -108,20 +108,20 @@ async def delivering(settings: Settings, seconds: float = PATIENCE) -> AsyncGene
 
 @pytest_asyncio.fixture
 async def delivery(node: NodeUnderTest) -> AsyncIterator[CallbackQueue]:
-    """Callbacks are delivered."""
+    """Deliver callbacks while the test runs."""
     async with delivering(node.settings):
         yield CallbackQueue(node.store, unpack)
 
 
 @pytest_asyncio.fixture
 async def hasty_delivery(node: NodeUnderTest) -> AsyncIterator[CallbackQueue]:
-    """Callbacks are delivered to those who answer soon."""
+    """Deliver callbacks while the test runs, with a short timeout."""
     async with delivering(node.settings, SOON):
         yield CallbackQueue(node.store, unpack)
 
 
 async def asked(node: NodeUnderTest, url: str) -> str:
-    """The id of a contract whose publisher is to be told of its claim."""
+    """Return the id of a contract whose publisher gets a callback about its claim."""
     offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": url}
     task = (await node.client.post("/api/v1/tasks", json=offer)).json()
     await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
@@ -138,7 +138,7 @@ async def dead_letter(queue: CallbackQueue, task_id: str) -> DeadLetter:
 
 
 async def last_failure(node: NodeUnderTest, task_id: str) -> tuple[int, bytes]:
-    """Attempts made so far, and what came of the last one, once there was one."""
+    """Wait for a failed attempt. Returns the number of attempts so far, and the last failure."""
     partition = ids.partition_of_id(task_id)
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -179,7 +179,7 @@ async def test_silence_is_ended_and_tried_again(node: NodeUnderTest, hasty_deliv
 
 async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest) -> None:
     async with (
-        delivering(node.settings, 2 * PATIENCE),  # silence lasts for longer than the test waits
+        delivering(node.settings, 2 * PATIENCE),  # a silent attempt lasts longer than the test waits
         hostile(silent) as bad,
         Receiver(NodeKey.parse(SIGNING_KEY).public.raw, hosts=["127.0.0.2"]) as good,
     ):
@@ -191,7 +191,7 @@ async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest)
 
 
 async def test_a_target_that_has_become_private_is_dropped_and_never_dialled(node: NodeUnderTest) -> None:
-    """It was taken while the operator allowed it, or by an older version."""
+    """The target was accepted when the operator still allowed it, or by an older version."""
     async with hostile(silent) as receiver:
         task_id = await asked(node, receiver.url)
         async with delivering(msgspec.structs.replace(node.settings, callback_allow_private=False)) as deliverer:

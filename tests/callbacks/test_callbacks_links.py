@@ -1,4 +1,4 @@
-"""The link in a callback about replies leads to all that it tells of, however many they are."""
+"""The link in a callback about replies leads to all replies that it reports, however many."""
 
 from typing import cast
 
@@ -21,15 +21,16 @@ pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="
 
 @pytest.fixture(autouse=True)
 def pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two messages of a thread: shorter, and still longer than some replies take."""
+    """Shorten the pause between two messages of a thread. It is still longer than it takes to post some replies."""
     for module in ("service", "sources"):
         monkeypatch.setattr(f"node.callbacks.{module}.ENTITY_PAUSE_MS", 1000)
     monkeypatch.setattr("node.callbacks.sources.EntitySource.pause_ms", 1000)
 
 
 class Reader:
-    """A receiver's owner, who reads nothing but what the links lead to, and of that nothing beyond what was told: newer
-    replies, which may be there by then, have a message of their own."""
+    """A receiver's owner, who follows the links and reads no further than each message reports. Newer replies may be
+    there already, but have a message of their own.
+    """
 
     def __init__(self, node: NodeUnderTest, receiver: Receiver) -> None:
         self._node = node
@@ -39,7 +40,7 @@ class Reader:
         """Numbers of the replies, in the order in which they were found."""
 
     async def has_read(self, count: int) -> bool:
-        """Follow the links of what has come since; whether that many replies were found."""
+        """Follow the links of the new messages. Returns whether this many replies have been found in all."""
         new = self._receiver.messages[self._followed :]
         self._followed += len(new)
         for _, message in new:
@@ -88,7 +89,7 @@ async def test_what_comes_while_the_receiver_fails_is_read_as_well(node: NodeUnd
 
 
 class TestSteps:
-    """What the queue keeps of the numbers, step by step."""
+    """Which reply numbers the queue keeps, step by step."""
 
     @pytest.fixture
     def queue(self, node: NodeUnderTest) -> CallbackQueue:

@@ -1,4 +1,4 @@
-"""The queue of callbacks: every step on a real Redis, its times moved (DESIGN 8)."""
+"""The callback queue: every step on a real Redis, with times changed by the tests (DESIGN 8)."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ HOME = 5
 NAME = "thread-1"
 
 
-# Further attempts follow at once, as many as by default.
+# Retries follow at once; there are as many as by default.
 pytestmark = pytest.mark.settings(
     callback_allow_private=True, embedding_model="none", callback_schedule=Schedule((0.001,) * 6)
 )
@@ -185,7 +185,7 @@ async def test_what_another_worker_ends_while_it_is_taken_is_over(
 
     async def read_after_its_end(store: Store, many: Iterable[Wanted]) -> Any:
         wanted = list(many)
-        if not isinstance(wanted[0], Step):  # it has been taken
+        if not isinstance(wanted[0], Step):  # the callback has been taken
             await queue.settle(slow, "delivered", 0)
         return await run_reachable(store, wanted)
 
@@ -236,17 +236,17 @@ async def test_a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_liste
 
 
 class TestDelivery:
-    """What a worker makes of it."""
+    """What a worker does with the queue."""
 
     async def claimed(self, node: NodeUnderTest, url: str, **more: object) -> str:
-        """The id of a contract whose publisher is owed a callback."""
+        """Return the id of a claimed contract, whose publisher gets a callback."""
         offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": url} | more
         task = (await node.client.post("/api/v1/tasks", json=offer)).json()
         await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
         return task["id"]
 
     async def idle(self, node: NodeUnderTest, task_id: str) -> bool:
-        """Whether nothing is under way about it."""
+        """Return whether no callback about the contract is pending."""
         return await node.store.command("ZCARD", keys.callbacks_due(ids.partition_of_id(task_id))) == 0
 
     async def test_the_third_404_drops_the_message_whatever_else_was_answered(self, node: NodeUnderTest) -> None:
@@ -269,7 +269,7 @@ class TestDelivery:
             assert receiver.requests == 0
 
     async def told(self, node: NodeUnderTest, task_id: str) -> None:
-        """Until the events have been read."""
+        """Wait until the contract's events have been handled."""
         stream = keys.events(ids.partition_of_id(task_id))
 
         async def read() -> bool:

@@ -1,4 +1,4 @@
-"""What a callback says is what the documents publish, for every type that the node sends."""
+"""Every type of callback that the node sends has the body that the documents publish."""
 
 from typing import Any, get_args
 
@@ -15,7 +15,9 @@ from tests.support.servers import eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 NEEDS_TIME = {"task.expired"}
-"""Told only when a lease ends, which takes 30 s at least; it has the body of all changes of a contract."""
+"""Types sent only when a lease ends, which takes at least 30 s. Their body is the same as for all changes of a
+contract.
+"""
 
 
 pytestmark = pytest.mark.settings(callback_allow_private=True)
@@ -28,7 +30,7 @@ async def post(node: NodeUnderTest, path: str, body: dict[str, Any]) -> dict[str
 
 
 async def cause_all(node: NodeUnderTest, callback_url: str) -> None:
-    """Let everything happen that callbacks tell of."""
+    """Cause every kind of event that callbacks report."""
     to = {"callback_url": callback_url}
     thread = await post(node, "board", {"title": "A question about files", "body": "Who parses them?"} | to)
     await post(node, f"board/{thread['id']}/replies", {"body": "I can help you."})
@@ -48,7 +50,7 @@ async def cause_all(node: NodeUnderTest, callback_url: str) -> None:
 
 
 async def cause_detours(node: NodeUnderTest, offer: dict[str, Any]) -> None:
-    """Let a contract be released, its result rejected, its next attempt fail, and be offered again."""
+    """Let a contract be released, have a result rejected, fail its next attempt, and be offered again."""
     task = await post(node, "tasks", offer | {"review_seconds": 600})
     path = f"tasks/{task['id']}"
     claim = await post(node, f"{path}/claim", {"assignee_id": "w"})

@@ -1,4 +1,4 @@
-"""How many attempts one worker makes at a time, for one publisher and at one receiver."""
+"""How many attempts one worker makes at a time: in all, for one publisher and at one receiver."""
 
 from contextlib import AsyncExitStack
 

@@ -1,4 +1,4 @@
-"""How far callbacks are, as whoever gave their URL sees it: through a real worker and a real receiver (NETWORK 4)."""
+"""The progress of callbacks as shown to whoever gave their URL, with a real worker and a real receiver (NETWORK 4)."""
 
 import asyncio
 from typing import Any
@@ -36,7 +36,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def claimed(node: NodeUnderTest, callback_url: str) -> tuple[str, dict[str, str]]:
-    """A contract with one callback under way: where its deliveries are read, and with what."""
+    """Create a contract with one pending callback. Returns the path of its deliveries, and the headers to read them."""
     offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": callback_url}
     task = (await node.client.post(TASKS, json=offer)).json()
     await node.client.post(f"{TASKS}/{task['id']}/claim", json={"assignee_id": "w"})
@@ -51,7 +51,7 @@ async def deliveries(node: NodeUnderTest, path: str, headers: dict[str, str], **
 
 
 async def after_an_attempt(node: NodeUnderTest, path: str, headers: dict[str, str]) -> dict[str, Any]:
-    """The one callback, once an attempt has ended, or was put off."""
+    """Return the only callback, once an attempt has ended or has been put off."""
     found: list[dict[str, Any]] = []
 
     async def attempted() -> bool:
@@ -86,7 +86,9 @@ async def test_a_host_that_does_not_resolve_is_named(node: NodeUnderTest) -> Non
 
 
 async def test_a_callback_that_waits_for_its_turn_says_why(node: NodeUnderTest) -> None:
-    """It was pending without an attempt, and nothing told that earlier ones to this receiver had failed."""
+    """Such a callback is pending without an attempt of its own; the reason shows that earlier ones to this receiver
+    failed.
+    """
     async with Receiver(PUBLIC, lambda _: 503) as receiver, node.worker():
         attempted = 0
         while (seen := await after_an_attempt(node, *await claimed(node, receiver.url)))["attempts"]:
@@ -122,7 +124,7 @@ async def test_what_is_under_way_to_a_receiver_that_is_no_longer_named_is_droppe
 
 
 async def test_a_refused_address_is_the_reason_that_is_shown(node: NodeUnderTest) -> None:
-    """It was allowed when it was given, and no longer is when it is called."""
+    """The address was allowed when the URL was given, but not when it is called."""
     path, token = await claimed(node, "http://127.0.0.1:9/hook")
     settings = msgspec.structs.replace(node.settings, callback_allow_private=False)
     async with NodeUnderTest(node.app, settings, node.store).worker():
@@ -146,7 +148,7 @@ async def test_sessions_and_inboxes_have_deliveries_too(node: NodeUnderTest) -> 
 
 
 async def test_a_signature_is_not_looked_at_where_it_proves_nothing(node: NodeUnderTest) -> None:
-    """A session is nobody's but that of who has its token, so that its operations cannot be signed."""
+    """A session belongs to whoever has its token, so its operations cannot be signed."""
     session = (await node.client.post("/api/v1/sessions")).json()
     unusable = {"signature-input": "nonsense", "signature": "nonsense"}
     path = f"/api/v1/sessions/{session['session_id']}/callbacks"
@@ -189,7 +191,7 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
         wrong = await node.client.get(path, headers=bearer("x" * 43))
         assert (wrong.status_code, wrong.headers["x-error-code"]) == (403, code)
     unsigned = await node.client.get(f"/api/v1/board/{thread['id']}/callbacks", headers=bearer("x" * 43))
-    assert (unsigned.status_code, unsigned.headers["x-error-code"]) == (403, "thread.signer")  # no token would do
+    assert (unsigned.status_code, unsigned.headers["x-error-code"]) == (403, "thread.signer")  # no token gives access
     for path in (TASKS, "/api/v1/sessions", "/api/v1/board"):
         for name in (UNKNOWN, "nonsense"):
             answer = await node.client.get(f"{path}/{name}/callbacks", headers=bearer("x"))

@@ -1,4 +1,6 @@
-"""What is dialled counts for its network, and a dial that fails for its address, whatever name led there: on Redis."""
+"""Every dial counts against its network, and every failed dial against its address, whatever name led there. On a real
+Redis.
+"""
 
 import socket
 from ipaddress import ip_address
@@ -28,7 +30,7 @@ def breaker(node: NodeUnderTest) -> Breaker:
 
 
 async def dial(breaker: Breaker, dialler: Dialler, answer: str, site: str = "ann", port: int = 443) -> Exception | None:
-    """What came of a dial to a name with those addresses."""
+    """Dial a name with these addresses. Returns the failure, or None."""
     resolver = FakeResolver(agent_example=answer)
     guard = Guard(POLICY, resolver, Requester(site), breaker, dialler=dialler)
     try:

@@ -1,4 +1,4 @@
-"""Which answers of DNS servers are parsed: none with a name of many labels, however it is put together."""
+"""Which DNS answers are parsed: none whose names have many labels, however the names are encoded."""
 
 import struct
 from contextlib import nullcontext, suppress
@@ -17,7 +17,7 @@ QUESTION = b"\1a\0" + struct.pack("!HH", 1, 1)
 
 
 def answer(*records: tuple[bytes, int, bytes], of_class: int = 1) -> bytes:
-    """An answer with these records: name, type, data."""
+    """Return an answer with these records: name, type, data."""
     packed = [name + struct.pack("!HHIH", kind, of_class, 60, len(data)) + data for name, kind, data in records]
     return struct.pack("!6H", 1, 0x8180, 1, len(records), 0, 0) + QUESTION + b"".join(packed)
 
@@ -40,7 +40,9 @@ def test_an_answer_passes_if_all_its_names_are_short(records: list[tuple[str, st
 
 @pytest.mark.parametrize("kind", [2, 5, 39], ids=["name servers", "aliases", "aliases of zones"])
 def test_an_answer_with_many_records_that_hold_a_name_is_refused(kind: int) -> None:
-    """One with 252 aliases held up the event loop for 64 ms, and was refused then: so many are not followed."""
+    """Parsing an answer with 252 aliases would hold up the event loop for 64 ms, only to refuse it, since so many are
+    not followed.
+    """
     named = [(b"\0", kind, b"\1a\0")] * MAX_NAMING
     addresses = [(b"\0", 1, b"\1\1\1\1")] * 2 * MAX_NAMING
     check_names(answer(*named, *addresses))
@@ -63,8 +65,8 @@ LONG = b"\1a" * (MAX_LABELS + 1) + b"\0"
     ids=["mail exchanger", "text", "responsible person", "service", "address of another class"],
 )
 def test_an_answer_with_a_record_that_does_not_belong_in_it_is_refused(kind: int, of_class: int, data: bytes) -> None:
-    """Any of them can hold names, or bytes that names of others point to: 250 in 4 KiB held up the event loop for two
-    seconds.
+    """Each of these records can hold names, or bytes that other names point to: 250 of them in 4 KiB would hold up the
+    event loop for two seconds.
     """
     wire = answer((b"\0", kind, data), of_class=of_class)
     dns.message.from_wire(wire)
@@ -84,10 +86,12 @@ def test_what_a_server_says_of_its_capabilities_is_not_taken_for_a_record_of_ano
 
 
 def test_the_labels_of_all_names_are_counted() -> None:
-    """Each of 219 addresses of a name of 20 long labels took three times as long as one of a short name."""
+    """Parsing 219 addresses of a name with 20 labels takes three times as long for each as for one with a short
+    name.
+    """
     twenty = (b"\1a" * 20 + b"\0", 1, b"\1\1\1\1")
     most = [twenty] * (MAX_LABELS_IN_ALL // 20 - 1)
-    check_names(answer(*most, (b"\1a" * 19 + b"\0", 1, b"\1\1\1\1")))  # and the question's
+    check_names(answer(*most, (b"\1a" * 19 + b"\0", 1, b"\1\1\1\1")))  # plus the labels of the question
     with pytest.raises(dns.exception.FormError, match="the names have more"):
         check_names(answer(*most, twenty))
     pointed = (b"\0", 5, b"\1a" * 20 + b"\0")
@@ -132,7 +136,7 @@ def test_a_name_that_never_ends_is_refused(wire: bytes) -> None:
 
 @pytest.mark.parametrize("labels", [MAX_LABELS, MAX_LABELS + 1])
 def test_a_name_that_is_all_in_pieces_far_away_is_followed_to_its_end(labels: int) -> None:
-    """Each label in a place of its own, and a pointer to the next."""
+    """Each label is at a place of its own, followed by a pointer to the next one."""
     first = len(answer((b"\0", 41, bytes(300))))
     pieces = b"".join(b"\1a" + struct.pack("!H", 0xC000 | first + 4 * number) for number in range(1, labels))
     data = bytes(300) + pieces + b"\1a\0"

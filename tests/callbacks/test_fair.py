@@ -1,4 +1,4 @@
-"""Single requests of the node count when they are made, and tell the breaker of a URL what their answers say of it."""
+"""The node's single requests count when they are made, and their answers inform the breaker of the URL."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -23,11 +23,11 @@ POLICY = TargetPolicy(allow_private=True)
 SOMEBODY = Requester("somebody")
 
 BEFORE = 2
-"""Failures in a row that were there already: too few to open the breaker."""
+"""Number of earlier failures in a row: too few to open the breaker."""
 
 
 async def failures(node: NodeUnderTest, target: Target) -> int:
-    """How many in a row the breaker of a URL has counted."""
+    """Return how many failures in a row the URL's breaker has counted."""
     counted = await node.store.command("GET", circuit_of(target, SOMEBODY).failures)
     return int(counted) if isinstance(counted, bytes) else 0
 
@@ -64,7 +64,7 @@ async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, sta
 
 
 async def counted(node: NodeUnderTest) -> dict[str, object]:
-    """How many calls and attempts are counted, by their keys."""
+    """Return the counts of calls and attempts, by key."""
     names = [name for name in await node.names("rate:*:callback*") if "waiting" not in name]
     return {name: await node.store.command("LLEN", name) for name in names}
 
@@ -87,7 +87,7 @@ async def test_a_request_that_is_not_made_counts_nowhere(
     client: str,
     taken: int,
 ) -> None:
-    """It counted for all that had not refused it: what waited for one share used up others with each try."""
+    """A request that waits for one limit must not use up the others at each try."""
     breaker = Breaker(node.store, Limit(limit, 60), Limit(client_limit, 60))
     caller, held = Caller(POLICY, SystemResolver(), breaker), Concurrency()
     calls = FairCaller(caller, breaker, held)
@@ -99,7 +99,7 @@ async def test_a_request_that_is_not_made_counts_nowhere(
     async with FixedAnswer(answer("200 OK")) as server, AsyncExitStack() as places_held:
         assert isinstance(await result_of(f"{server.url}/card", "ann"), CallAnswer)
         before = await counted(node)
-        assert len(before) == 6  # of the client, the host and the network: all, and its own
+        assert len(before) == 6  # of the client, the host and the network: one in all, and one of its own share
         for number in range(taken):
             await places_held.enter_async_context(held.of(f"site {number}", f"d{number}.example"))
         monkeypatch.setattr(concurrency, "TURN_SECONDS", 0.01)

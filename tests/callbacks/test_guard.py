@@ -1,4 +1,4 @@
-"""The guard on outgoing connections: what it lets be dialled, and that nothing else is."""
+"""The guard on outgoing connections: what may be dialled, and that nothing else is."""
 
 import weakref
 from contextlib import suppress
@@ -130,7 +130,9 @@ async def test_a_name_that_does_not_resolve_is_no_connection():
 
 
 async def test_nothing_is_left_of_a_guard_that_may_not_call_now(without_collector: None):
-    """What waits for its turn asks again and again, and the request with all that is sent would stay each time."""
+    """A call that waits for its turn is tried again and again. If guards stayed, each try would keep its request in
+    memory.
+    """
     breaker = Breaker(FakeStore(), Limit(1, 60))
     await breaker.admit(circuit_of_address(ip_address(V4), 443), SOMEBODY)
     guard = Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, breaker)

@@ -1,4 +1,6 @@
-"""What a machine says of a name: its hosts file, and a DNS server that is quick, slow, silent, broken or verbose."""
+"""What a machine knows of a name: from its hosts file, and from a DNS server that is quick, slow, silent, broken or
+verbose.
+"""
 
 import socket
 from asyncio import DatagramTransport
@@ -25,7 +27,7 @@ from tests.callbacks.test_dns_answer import LONG, answer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
 FORGED = answer((b"\0", 5, LONG))
-"""It would take long to parse."""
+"""An answer that would take long to parse."""
 
 
 async def addresses(lookup: Lookup, host: str) -> set[str]:
@@ -75,10 +77,10 @@ async def test_a_query_that_is_lost_is_asked_again(tmp_path: Path, monkeypatch: 
 async def test_one_family_that_is_not_answered_does_not_hide_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some servers drop what they do not know, AAAA above all."""
-    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", LOOKUP_SECONDS)  # each is asked for once
+    """Some servers drop queries of types that they do not know, above all AAAA."""
+    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", LOOKUP_SECONDS)  # no query is repeated
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
-        server.to_lose = 1  # AAAA is asked for first
+        server.to_lose = 1  # the query for AAAA is the first one
         assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
 
 
@@ -113,12 +115,12 @@ async def test_an_answer_that_takes_long_to_parse_is_not_parsed(tmp_path: Path) 
         assert not isinstance(failure.value, NotLookedUp)
 
 
-@pytest.mark.parametrize("most", [512, MAX_ANSWER])  # over TCP, or in a datagram
+@pytest.mark.parametrize("most", [512, MAX_ANSWER])  # over TCP, and in a datagram
 async def test_an_answer_with_names_of_many_labels_is_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Twelve aliases of 120 labels and 200 addresses held up the event loop for 70 ms."""
-    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", 20.0)  # this server is as slow to write them
+    """Twelve aliases of 120 labels and 200 addresses would hold up the event loop for 70 ms."""
+    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", 20.0)  # this server takes long to write such names
     monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 20.0)
     long = ".".join(["a"] * 117) + ".example"
     names = ["agent.example", *(f"{first}.{long}" for first in "bcd")]
@@ -143,7 +145,9 @@ async def test_an_answer_with_names_of_many_labels_is_not_parsed(
 async def test_what_strangers_send_in_the_place_of_a_server_is_neither_parsed_nor_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever does not know the number of a query, or sends from elsewhere, cannot keep a name from being found."""
+    """A sender that does not know the query's number, or sends from another address, cannot keep a name from being
+    found.
+    """
     parsed: list[bytes] = []
     parse = dns.message.from_wire
 
@@ -177,7 +181,7 @@ async def test_a_host_of_many_labels_is_not_asked_for(tmp_path: Path) -> None:
 
 async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name(tmp_path: Path) -> None:
     conf = tmp_path / "resolv.conf"
-    conf.write_text("nameserver 255.255.255.255\n")  # a datagram to it is not permitted
+    conf.write_text("nameserver 255.255.255.255\n")  # sending a datagram to it is not permitted
     with pytest.raises(NotLookedUp):
         await Lookup(hosts=tmp_path / "hosts", resolv_conf=conf)("agent.example")
 
@@ -202,7 +206,7 @@ async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_cha
 
 
 async def test_a_name_is_never_looked_up_in_the_search_list_of_this_machine(tmp_path: Path) -> None:
-    """In a pod, `kubernetes` or `api.other` would be a service of the cluster."""
+    """Otherwise in a pod, `kubernetes` or `api.other` would be a service of the cluster."""
     names = {"hooks.corp.example": [f"60 A {V4}"], "api.other.corp.example": [f"60 A {V4}"], "a.b": [f"60 AAAA {V6}"]}
     async with DnsServer(names) as server:
         lookup = server.lookup(tmp_path, "search corp.example\noptions ndots:5\n")
@@ -236,9 +240,9 @@ async def test_where_resolv_conf_names_no_server_the_one_on_this_machine_is_aske
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 async def test_an_address_without_a_route_comes_last(tmp_path: Path) -> None:
-    # No datagram may be sent to the broadcast address: as good as no route, on any machine.
+    # No datagram may be sent to the broadcast address, so on any machine it counts as having no route.
     async with DnsServer({}) as server:
-        # Nor does an address that is valid on a link only lead anywhere, if the link is not named.
+        # A link-local address leads nowhere either, unless its link is named.
         hosts = "255.255.255.255 v6 v4\n::1 v6\nfe80::1 v4-only\n127.0.0.1 v4-only\n"
         lookup = server.lookup(tmp_path, hosts=hosts)
         assert [str(each) for each in (await lookup("v6")).addresses] == ["::1", "255.255.255.255"]

@@ -1,4 +1,6 @@
-"""A worker that stood still after it had taken a callback: another one may have sent it by now, and a newer one."""
+"""A worker that stalled after it had taken a callback: another worker may have sent that callback and a newer one
+since.
+"""
 
 import asyncio
 
@@ -26,7 +28,7 @@ KIND = "board.reply"
 
 
 class Slow:
-    """A source for which the process stands still: after its first callback is taken, until others may take it."""
+    """A source that stalls after its first callback is taken, until other workers may take that callback."""
 
     pause_ms = 0
 
@@ -41,7 +43,7 @@ class Slow:
         if self.prepared == 1:
             self._monkeypatch.setattr(queue, "HIDDEN_MS", self._hidden_ms)
             seconds = callback.ours_until - asyncio.get_running_loop().time()
-            await asyncio.sleep(max(0.0, seconds) + 0.001)  # later than that by a timer's resolution
+            await asyncio.sleep(max(0.0, seconds) + 0.001)  # one timer tick more, to be later than that
         return PreparedCallback(
             "somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host)
         )
@@ -56,7 +58,7 @@ pytestmark = pytest.mark.settings(embedding_model="none")
 async def test_what_was_taken_too_long_ago_is_left_to_others(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was sent after a newer one of its name, which another worker had sent meanwhile."""
+    """Otherwise it would be sent after a newer one of its name, which another worker has sent meanwhile."""
     callbacks, source, stop = CallbackQueue(node.store, unpack), Slow(monkeypatch), asyncio.Event()
     breaker = Breaker(node.store, Limit(0, 1))
     sender = Sender(KEY, Caller(TargetPolicy(allow_private=True), SystemResolver(), breaker), "https://node.example")

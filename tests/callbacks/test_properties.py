@@ -1,4 +1,4 @@
-"""Whatever is given as a URL or answered by a receiver, there is a verdict and no stray exception."""
+"""For any given URL and any answer of a receiver, there is a verdict and no stray exception."""
 
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address

@@ -1,4 +1,4 @@
-"""Which addresses are public, at both ends of each range of the IANA registries."""
+"""Which addresses are public, tested at both ends of each range of the IANA registries."""
 
 from ipaddress import ip_address, ip_network
 

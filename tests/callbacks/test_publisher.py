@@ -1,4 +1,6 @@
-"""Whose callbacks they are: kept with everything that has some, the same for a client, and shown to nobody."""
+"""Whose callbacks they are: the publisher is kept with every callback URL, is the same for all URLs of a client, and is
+shown to nobody.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""The messages about one thread against a model: what happens, is taken, settled and repeated, in whatever order."""
+"""The messages about one thread against a model: events happen, and messages are taken, settled and settled again, in
+any order.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -26,19 +28,19 @@ PAUSES = st.sampled_from((PAUSE_MS, 60_000))
 ENDINGS = st.sampled_from(("delivered", "delivered", "retry", "retry", "postpone", "dropped", "dead"))
 MISSES = 7
 RECORDED = 20
-"""Callbacks that the owner of the thread is shown."""
+"""Number of callbacks shown to the owner of the thread."""
 
 KEY = keys.callback(HOME, NAME)
 
 
 def message_of(seq: int) -> CallbackMessage:
-    """What is told of a reply, which happened in the millisecond of its number."""
+    """Return the message about a reply, which was posted in the millisecond of its number."""
     return CallbackMessage(NAME, f"msg_{seq}", URL, KIND, seq, {"thread_id": NAME, "seq": seq}, seq - 1)
 
 
 @dataclass
 class UnderWay:
-    """A message that is still to be sent."""
+    """A message that is pending."""
 
     seq: int
     due: int
@@ -50,11 +52,11 @@ class UnderWay:
 
 @dataclass
 class Model:
-    """What the queue has to know at a time in milliseconds."""
+    """The expected state of the queue. Times are in milliseconds."""
 
     under_way: UnderWay | None = None
     delivered: int = 0
-    """Number of the reply that was told last; 0 once that is forgotten."""
+    """Number of the last delivered reply; 0 once it is forgotten."""
     delivered_at: int | None = None
     after: int | None = None
     letters: list[tuple[str, int, str, int | None]] = field(default_factory=list[tuple[str, int, str, int | None]])
@@ -63,14 +65,16 @@ class Model:
     record_until: int = 0
 
     def forget(self, now: int) -> None:
-        """What is kept for a time only."""
+        """Forget what is kept only for a limited time."""
         if self.under_way is None and self.delivered_at is not None and now >= self.delivered_at + REMEMBER_MS:
             self.delivered, self.delivered_at, self.after = 0, None, None
         if now >= self.record_until:
             self.record, self.changes = {}, 0
 
     def note(self, now: int, seq: int, status: str, attempts: int, due: int, reason: str, *, is_new: bool) -> None:
-        """What its owner is shown of a message; of one that it is not shown any more nothing."""
+        """Record what the owner is shown of a message. A message that is no longer shown is ignored, unless it
+        is new.
+        """
         if seq not in self.record and not is_new:
             return
         self.record[seq] = Delivery(
@@ -90,7 +94,7 @@ class Model:
 
 
 class QueueMachine(StoreMachine):
-    """Events, workers and time."""
+    """A queue to which events, workers and time happen."""
 
     taken = Bundle[Callback]("taken")
 
@@ -102,7 +106,7 @@ class QueueMachine(StoreMachine):
         """Number of the newest reply."""
 
     def _at(self) -> int:
-        """The time, and what is still known at that time."""
+        """Return the current time, after forgetting what is no longer kept."""
         now = self.run_step(now_ms(self.store, KEY))
         self._model.forget(now)
         return now
@@ -151,7 +155,7 @@ class QueueMachine(StoreMachine):
         self._attempt(ending, PAUSE_MS, happens=happens)
 
     def _attempt(self, ending: Ending, pause: int, *, happens: bool) -> None:
-        """What is due next is sent by a worker that is quick; during the attempt something may happen."""
+        """Let a quick worker send the message that is due next. During the attempt, a new reply may be posted."""
         if way := self._model.under_way:
             self.advance(max(0, -(-(way.due - self._at()) // 1000)))
         if callback := self._take():
@@ -211,7 +215,7 @@ class QueueMachine(StoreMachine):
             else:
                 model.under_way = UnderWay(way.seq, now + pause)
                 model.note(now, way.seq, "pending", 0, now + pause, "", is_new=False)
-        elif way.seq != callback.at:  # it was not attempted
+        elif way.seq != callback.at:  # this reply was not the one attempted
             if way.attempt == callback.attempt:
                 model.under_way = UnderWay(way.seq, now)
                 model.note(now, way.seq, "pending", 0, now, "", is_new=False)
@@ -221,7 +225,7 @@ class QueueMachine(StoreMachine):
             model.note(now, way.seq, ending, way.attempt + 1, now, reason, is_new=False)
             model.under_way, model.delivered, model.delivered_at, model.after = None, 0, None, None
 
-    # A second more than a day: some milliseconds pass between a step and the model's look at the clock.
+    # A second more than a day, since some milliseconds pass between a step and the model's reading of the clock.
     @rule(seconds=st.sampled_from([1, 5, 30, 30, 60, 60, 600, DAY_MS // 1000 + 1]))
     def wait(self, seconds: int) -> None:
         self.advance(seconds)

@@ -1,4 +1,4 @@
-"""What a request that is repeated with its Idempotency-Key gets, wherever its callback_url leads by then."""
+"""The answer to a request repeated with its Idempotency-Key, wherever its callback_url leads by then."""
 
 from typing import Any
 

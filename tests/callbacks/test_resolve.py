@@ -1,4 +1,4 @@
-"""Looking up names: within a time, and what is said about them when a URL is given."""
+"""Name look-ups: their time limit, and the answers about names when a URL is given."""
 
 from ipaddress import ip_address
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Look-ups of many names at once, on a real DNS server: asked once, kept for a while, and given places in turn."""
+"""Look-ups of many names at once, on a real DNS server: made once, cached for a while, and given places in turn."""
 
 import asyncio
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ HONEST = [f"60 A {ADDRESS}"]
 
 
 class Clock:
-    """Time as the resolver sees it."""
+    """The resolver's clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._now = 1000.0
@@ -45,12 +45,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(autouse=True)
 def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No query is repeated because a busy machine is slow to answer it."""
+    """Disable the repetition of queries, which a busy machine that answers slowly would cause."""
     monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", LOOKUP_SECONDS)
 
 
 async def refusals(look_ups: Iterable[asyncio.Task[object]]) -> set[type]:
-    """How those look-ups failed, all of them."""
+    """Wait for these look-ups, and return the kinds of their failures."""
     return {type(outcome) for outcome in await asyncio.gather(*look_ups, return_exceptions=True)}
 
 
@@ -59,7 +59,7 @@ async def test_all_who_ask_for_a_name_at_the_same_time_share_one_look_up(tmp_pat
         resolver = SystemResolver(server.lookup(tmp_path))
         found = await asyncio.gather(*(resolver("agent.example", f"client {n}") for n in range(50)))
         assert found == [FOUND] * 50
-        assert server.asked["agent.example"] == 2  # for each family
+        assert server.asked["agent.example"] == 2  # one query for each address family
 
 
 async def test_who_gives_up_waiting_ends_it_for_nobody_else(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_of_many_names_the_oldest_is_forgotten(tmp_path: Path, monkeypatch
 
 
 async def test_many_silent_names_below_one_domain_leave_places_for_other_domains(tmp_path: Path) -> None:
-    """They held every thread that asked, ten seconds each, and everybody's callbacks waited behind them."""
+    """Otherwise these names take all places, ten seconds each, and everybody's callbacks wait behind them."""
     async with DnsServer({"*.evil.example": SILENT, "agent.example": HONEST}) as server:
         resolver = SystemResolver(server.lookup(tmp_path))
         slow = [asyncio.create_task(resolver(f"n{n}.evil.example", f"client {n}")) for n in range(2 * PLACES)]

@@ -1,4 +1,4 @@
-"""One attempt to deliver, against receivers that answer, and against ones that do not mean well."""
+"""One attempt to deliver, at receivers that answer and at receivers with bad intentions."""
 
 import asyncio
 import gzip
@@ -53,7 +53,7 @@ ENVELOPE = Envelope.of(
 )
 SHORT = AttemptTimeouts(connect=0.5, total=1.0)
 ENDING = AttemptTimeouts(total=3.0)
-"""For receivers that answer, and whose answer may never end: time for the answer to come, on a busy machine."""
+"""For receivers whose answer may never end: enough time for its beginning to arrive on a busy machine."""
 LONG = AttemptTimeouts()
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -71,7 +71,7 @@ def sender(
 
 
 async def outcome_of(answer: Answer, timeouts: AttemptTimeouts) -> AttemptResult:
-    """What comes of one attempt; that it was one, and left nothing open, is checked for all."""
+    """Return the outcome of one attempt. Checks that it dialled and sent once, and left nothing open."""
     async with receiver(answer) as server:
         dialler = Dialler()
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
@@ -172,7 +172,9 @@ QUOTED = {"a status line": bytes(12_000) + b"\r\n\r\n", "a header": OK + b"x" * 
 
 @pytest.mark.parametrize("wire", QUOTED.values(), ids=QUOTED)
 async def test_of_what_a_receiver_says_that_is_no_http_little_is_kept(wire: bytes):
-    """It is quoted in the error: 48 KB were kept of each attempt, and with each dead letter."""
+    """The answer is quoted in the error. Without a bound, 48 KB would be kept of each attempt and with each dead
+    letter.
+    """
     outcome = await outcome_of(says(wire), LONG)
     assert isinstance(outcome, Retry)
     assert outcome.reason.startswith("no answer: illegal")
@@ -180,7 +182,7 @@ async def test_of_what_a_receiver_says_that_is_no_http_little_is_kept(wire: byte
 
 
 async def result_of(answer: Answer, dialler: Dialler, most: int) -> CallResult:
-    """What a call brings that may read `most` bytes."""
+    """Return the result of a call that may read `most` bytes."""
     async with receiver(answer) as server, asyncio.timeout(PATIENCE):
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
         caller = Caller(PRIVATE, FakeResolver(), unlimited(), dialler=dialler)
@@ -188,7 +190,7 @@ async def result_of(answer: Answer, dialler: Dialler, most: int) -> CallResult:
 
 
 async def test_of_an_answer_that_comes_byte_by_byte_few_are_read():
-    """Each wakes this process up: 13,000 bytes of a header took a second of its time."""
+    """Each read wakes this process up: 13,000 bytes of a header, one by one, would take a second of its time."""
     dialler = Dialler(piece=1)
     result = await result_of(says(OK + b"X: " + b"x" * MAX_READ + b"\r\n\r\n"), dialler, MAX_READ)
     assert isinstance(result, Retry)
@@ -197,7 +199,7 @@ async def test_of_an_answer_that_comes_byte_by_byte_few_are_read():
 
 @pytest.mark.parametrize("most", [MAX_READ, 16 * MAX_READ])
 async def test_of_a_body_in_countless_chunks_few_are_read(most: int):
-    """Each is parsed by itself, without a pause: 16 KiB of them took 20 ms, and a card of them 0.3 s."""
+    """Each chunk is parsed by itself, without a pause: 16 KiB of them would take 20 ms, and a card of them 0.3 s."""
     flood = OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * (most // 6) + b"0\r\n\r\n"
     result = await result_of(says(flood), Dialler(), most)
     assert isinstance(result, CallAnswer)
@@ -206,7 +208,7 @@ async def test_of_a_body_in_countless_chunks_few_are_read(most: int):
 
 
 async def test_however_long_an_answer_may_be_its_head_is_not():
-    """It could be 16,000 heads before the head of a card, which took 0.2 s."""
+    """Otherwise an answer could have 16,000 interim heads before the head of a card, which would take 0.2 s."""
     dialler = Dialler()
     heads = repeats(b"", b"HTTP/1.1 100 \r\n\r\n" * 1000)
     assert isinstance(await result_of(heads, dialler, 16 * MAX_READ), Retry)

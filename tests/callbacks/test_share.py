@@ -1,4 +1,6 @@
-"""Who waits for a share of a rate, and for how long, on a Redis whose clock the tests set (`lua/lib/share.lua`)."""
+"""Who waits for a share of a rate limit, and for how long, on a Redis whose clock the tests set
+(`lua/lib/share.lua`).
+"""
 
 import pytest
 import pytest_asyncio
@@ -11,11 +13,11 @@ from tests.support.fake_store import Clock, FakeStore
 
 CIRCUIT = Circuit("https://agent.example/hook", "agent.example")
 WINDOW = 61
-"""Seconds after which nothing that was counted before counts any more."""
+"""Seconds after which no earlier call counts any more."""
 
 
 class Calls:
-    """Asks for calls of one host."""
+    """Asks for permission to call one host."""
 
     def __init__(self, clock: Clock, limit: Limit) -> None:
         self.clock = clock
@@ -29,7 +31,7 @@ class Calls:
         return isinstance(await self.ask(name, site), Admitted)
 
     async def seconds(self, name: str, site: str = "ann") -> float:
-        """How long what may not be made now has to wait."""
+        """Return how many seconds a call that may not be made now has to wait."""
         answer = await self.ask(name, site)
         assert isinstance(answer, Later)
         return answer.wait_ms / 1000
@@ -76,19 +78,19 @@ async def test_nothing_is_noted_that_would_wait_for_longer_than_an_hour(calls: C
 
 
 class TestCrowd:
-    """Where others leave little of a rate at times."""
+    """Calls for which other callers leave little of the rate limit at times."""
 
     @pytest.fixture
     def limit(self) -> Limit:
         return Limit(60, 60)
 
     async def crowd(self, calls: Calls) -> None:
-        """Others take all of a minute."""
+        """Let others take a whole minute's calls."""
         for number in range(60):
             assert await calls.may("theirs", f"site {number}")
 
     async def test_when_the_others_have_gone_all_that_waits_goes_on_without_them(self, calls: Calls) -> None:
-        """It kept turns as far apart as the crowd had made them: 776 callbacks took 55 minutes where 13 were enough."""
+        """If turns stayed as far apart as the crowd made them, 776 callbacks would take 55 minutes instead of 13."""
         await self.crowd(calls)
         waits = [await calls.seconds(f"{number:02}") for number in range(30)]
         assert waits[0] == 60
@@ -121,7 +123,8 @@ async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(
     admitted = await calls.ask("second")
     assert isinstance(admitted, Admitted)
     await calls.breaker.refund(admitted)
-    assert await calls.seconds("fourth") == 2 * 60 / 2  # before it are two again, and it need not wait for the minute
+    # Two are before it again, but it need not wait for the end of the minute.
+    assert await calls.seconds("fourth") == 2 * 60 / 2
     assert await calls.may("third")
     assert await calls.seconds("second") == 60
 
@@ -138,7 +141,7 @@ async def test_nothing_stays_of_what_waits_again_after_a_refund_and_does_not_com
 
 
 class TestBreaker:
-    """Where one of two URLs of a host has a breaker that is open."""
+    """One of two URLs of a host has an open breaker."""
 
     @pytest.fixture
     def limit(self) -> Limit:
@@ -148,7 +151,7 @@ class TestBreaker:
         for _ in range(FAILURES):
             await calls.breaker.failed(CIRCUIT)
         waits = [await calls.seconds(f"{number:03}") for number in range(100)]
-        assert waits[-1] - waits[0] == 99 * 60 / 40 / 2  # spread as their share of the rate will be
+        assert waits[-1] - waits[0] == 99 * 60 / 40 / 2  # spread as their share of the rate will allow
         other = Circuit("https://agent.example/other", CIRCUIT.pool)
         assert isinstance(await calls.breaker.admit(other, Requester("ann", "other")), Admitted)
 

@@ -1,4 +1,6 @@
-"""Rates, shares and breakers against a model: whoever calls what in whatever order, each has its share (DESIGN 13)."""
+"""Rate limits, shares and breakers against a model: whoever calls what in any order, each gets its share
+(DESIGN 13).
+"""
 
 from dataclasses import dataclass
 from itertools import count
@@ -26,43 +28,44 @@ from tests.support.machine import StoreMachine
 LIMIT = Limit(12, 60)
 CLIENT_LIMIT = Limit(2, 60)
 POOLS = st.sampled_from(["shared.example", "203.0.113.0/24"])
-URLS = st.sampled_from(["a", "b"])  # what is called in a pool
+URLS = st.sampled_from(["a", "b"])  # URLs called in each pool
 SITES = st.sampled_from(["ann", "bob", "eve"])
 CLIENTS = st.sampled_from([f"2001:db8:{site}:{n}::/64" for site in (1, 2) for n in range(SITE_SHARE + 1)])
 
 ADVANCES = 0.2
-"""Seconds that the clock may be ahead of the model, which counts whole ones."""
+"""Seconds that the clock may be ahead of the model, which counts whole seconds."""
 
 
 @dataclass
 class Model:
-    """One breaker."""
+    """The expected state of one breaker."""
 
     failures: int = 0
     until: int = 0
-    """When it lets somebody pass again, in seconds."""
+    """When the breaker admits a call again, in seconds."""
     is_open: bool = False
-    """Whether until then it is open, or one call is finding out."""
+    """Whether the breaker is open until then; otherwise one call is probing the receiver."""
 
 
 class ShareMachine(StoreMachine):
-    """Calls on behalf of some sites to what shares the rates of two pools."""
+    """Calls on behalf of several sites that share the rate limits of two pools."""
 
     def __init__(self) -> None:
         super().__init__()
         self._breaker = Breaker(self.store, LIMIT, CLIENT_LIMIT)
         self.calls: dict[str, list[tuple[int, str]]] = {}
-        """Of each pool, when and for whom."""
+        """Times of the admitted calls and their sites, by pool."""
         self.waiting: dict[tuple[str, ...], dict[str, int]] = {}
-        """Of each pool and site, what waits for its turn, the first in front, and since when; of each pool, site and
-        URL what waits for the breaker."""
+        """Calls that wait, the first in line first, with the time since when: by pool and site those that wait for
+        their turn, by pool, site and URL those that wait for the breaker.
+        """
         self.admitted: tuple[Admitted, str, str, str, int, int | None] | None = None
-        """The last call that was let pass: its pool, site and id, when that was, and since when it had waited."""
+        """The last admitted call: its pool, site, id and time, and since when it had waited."""
         self._numbers = count()
         self.tried: list[tuple[int, str]] = []
-        """When, and for which client."""
+        """Time and client of each attempt."""
         self.breakers: dict[tuple[str, str], Model] = {}
-        """Of what has failed since it last worked."""
+        """Breakers of the URLs that have failed since they last worked."""
 
     @rule(pool=POOLS, url=URLS, site=SITES, times=st.integers(1, 15))
     def call(self, pool: str, url: str, site: str, times: int) -> None:
@@ -96,7 +99,7 @@ class ShareMachine(StoreMachine):
             assert room > (0 if name in waiting else len(waiting))
             self.admitted = (answer, pool, site, name, self.now, waiting.pop(name, None))
             self.calls.setdefault(pool, []).append((self.now, site))
-            if breaker.failures >= FAILURES:  # this call finds out whether it works again
+            if breaker.failures >= FAILURES:  # this call probes whether the receiver works again
                 breaker.is_open, breaker.until = False, self.now + PROBE_MS // 1000
             return
         assert room <= (0 if name in waiting else len(waiting))
@@ -109,7 +112,7 @@ class ShareMachine(StoreMachine):
 
     @rule()
     def refund(self) -> None:
-        """The last call that was let pass was not made after all: something else refused it."""
+        """Undo the last admitted call, which was not made because something else refused it."""
         if self.admitted is None:
             return
         admitted, pool, site, name, at, since = self.admitted
@@ -136,7 +139,7 @@ class ShareMachine(StoreMachine):
             self.run_step(self._breaker.failed(Circuit(url, pool)))
             breaker = self.breakers.setdefault((url, pool), Model())
             if breaker.is_open and breaker.until > self.now:
-                continue  # it was under way when the breaker opened
+                continue  # the call began before the breaker opened
             breaker.failures += 1
             if breaker.failures >= FAILURES:
                 longer = FIRST_OPEN_MS * 2 ** (breaker.failures - FAILURES)
@@ -157,7 +160,7 @@ class ShareMachine(StoreMachine):
             assert len(self.recent(pool)) <= LIMIT.count
 
     def recent(self, pool: str) -> list[str]:
-        """For whom the pool was called within the window."""
+        """Return the sites of the pool's calls within the window."""
         return [site for at, site in self.calls.get(pool, ()) if at > self.now - LIMIT.seconds]
 
 

@@ -1,4 +1,4 @@
-"""Which callback URLs are refused without asking the DNS, and how the others are taken apart."""
+"""Which callback URLs are refused without asking the DNS, and how the others are parsed."""
 
 from ipaddress import ip_network
 
@@ -33,12 +33,12 @@ ACCEPTED = {
 }
 
 SYNTAX = [
-    # no URL of ours
+    # no absolute http or https URL
     "", "http", "http:", "http://", "https:///hook", "//agent.example/", "agent.example/hook", "/hook",
     "http:agent.example", "http:/agent.example/", "ftp://agent.example/", "gopher://agent.example/",
     "file:///etc/passwd", "ws://agent.example/", "javascript:alert(1)", "mailto:a@agent.example", "data:,x",
     "unix:///run/x.sock", "jar:http://agent.example!/",
-    # blanks, controls, and what is not ASCII
+    # blanks, control characters, and what is not ASCII
     " https://agent.example/", "https://agent.example/ ", "https://agent.example/a b", "https://agent.example/\n",
     "https://agent.example/\r\nX-A: b", "ht\ttps://agent.example/", "https://agent\x00.example/",
     "https://agent.example/\x7f", "https://bücher.example/", "https://agent.example/é",
@@ -52,19 +52,19 @@ SYNTAX = [
     "https://agent.example,b.example/", "https://agent.example&b/", "https://{agent}.example/",
     "https://agent%2eexample/", "https://agent.example%00.b.example/", "https://agent.example%2f@b/",
     "https://$HOST.example/",
-    # escapes that are none, or controls
+    # malformed escapes, and escaped control characters
     "https://agent.example/%", "https://agent.example/%4", "https://agent.example/%zz",
     "https://agent.example/%0d%0aX", "https://agent.example/%00", "https://agent.example/%1F",
     "https://agent.example/?%7f", "https://agent.example/%u0041",
-    # hosts that are no names
+    # hosts that are no valid names
     "https://agent.example./", "https://.agent.example/", "https://agent..example/", "https://./", "https://../",
     "https://-agent.example/", "https://agent-.example/", "https://agent_1.example/", "https://*.example/",
     f"https://{'a' * 64}.example/", f"https://{'.'.join(['a' * 50] * 5)}.example/",
-    # ports that are none
+    # invalid ports
     "https://agent.example:/", "https://agent.example:0/", "https://agent.example:0443/",
     "https://agent.example:+443/", "https://agent.example:-1/", "https://agent.example:443:443/",
     "https://agent.example:x/", "https://agent.example:123456/",
-    # addresses in other spellings
+    # addresses in other notations
     "http://2130706433/", "http://0x7f000001/", "http://017700000001/", "http://0/", "http://1/",
     "http://134744072/", "http://127.1/", "http://8.8.8/", "http://0x7f.0.0.1/", "http://0177.0.0.1/",
     "http://08.8.8.8/", "http://8.8.8.08/", "http://8.8.8.256/", "http://8.8.8.8.8/", "http://1.2.3.4./",

@@ -1,4 +1,4 @@
-"""What is offered to receivers in a handshake: nothing that lets them decide how much it costs."""
+"""What the TLS handshake offers to receivers: nothing that lets them choose how much it costs."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ PRIVATE = TargetPolicy.of("http://127.0.0.1:1", allow_private=True)
 
 
 def groups_offered(context: ssl.SSLContext) -> list[int]:
-    """The groups for a key exchange in the first message of a handshake (RFC 8446 §4.2.7)."""
+    """Return the key exchange groups in the ClientHello (RFC 8446 §4.2.7)."""
     sent = ssl.MemoryBIO()
     with pytest.raises(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="agent.example").do_handshake()
@@ -35,11 +35,13 @@ def groups_offered(context: ssl.SSLContext) -> list[int]:
 
 
 def test_no_key_exchange_over_a_finite_field_is_offered():
-    """The other side chose how large it was: 8,192 bits took 0.12 s of this process, numbers of its own 0.9 s."""
+    """The receiver would choose the size of the field: 8,192 bits would take 0.12 s of this process, numbers of its own
+    choice 0.9 s.
+    """
     usual, other = client_contexts()
     assert groups_offered(usual) == [23]  # P-256
     assert groups_offered(other)
-    assert all(group < 0x100 for group in groups_offered(other))  # from there on, they are finite fields
+    assert all(group < 0x100 for group in groups_offered(other))  # groups from there on are finite fields
     for context in (usual, other):
         assert {each["kea"] for each in context.get_ciphers()} <= {"kx-ecdhe", "kx-any"}
         assert context.verify_mode is ssl.CERT_REQUIRED
@@ -50,7 +52,8 @@ async def test_a_server_with_another_curve_alone_is_asked_again(tmp_path: Path):
     tls, trusting = certificate(tmp_path, "agent.example")
     tls.set_ecdh_curve("secp384r1")
 
-    def serve(listening: socket.socket) -> str | None:  # not by asyncio, which hangs up without saying why
+    # Not with asyncio, which closes the connection without giving a reason.
+    def serve(listening: socket.socket) -> str | None:
         with pytest.raises(ssl.SSLError), tls.wrap_socket(listening.accept()[0], server_side=True):
             pass
         with tls.wrap_socket(listening.accept()[0], server_side=True) as connection:

@@ -1,4 +1,4 @@
-"""Callbacks that wait for their turn: for how long, and what does not count as waiting."""
+"""Callbacks that wait for their turn: for how long they may, and what does not count as waiting."""
 
 import asyncio
 from typing import cast
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.settings(embedding_model="none")
 
 
 class Everything:
-    """A source that has something to tell of each callback."""
+    """A source with a body for every callback."""
 
     pause_ms = 0
 
@@ -48,8 +48,8 @@ class Everything:
 
 
 async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[str, int]:
-    """How attempts end at two callbacks to a host that gets one in so many seconds, of which Redis has kept those
-    fields.
+    """Return how attempts end for two callbacks to a host that may be called once in `seconds` seconds. `kept` are the
+    callbacks' fields in Redis.
     """
     queue = CallbackQueue(node.store, unpack)
     sender = Sender(
@@ -78,7 +78,7 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
 
 
 async def test_what_fell_due_while_no_worker_ran_waits_for_its_turn(node: NodeUnderTest) -> None:
-    """All but the first were given up, as if their receiver had failed all the time that the node was off."""
+    """Otherwise all but the first are given up, as if their receiver had failed for as long as the node was off."""
     assert await outcomes(node, since=await now_ms(node.store) - 40 * DAY_MS) == {"delivered": 1}
 
 

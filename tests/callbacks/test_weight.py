@@ -1,4 +1,4 @@
-"""What is under way to a receiver that fails takes about the memory that those are charged who caused it."""
+"""Pending callbacks to a failing receiver take no more memory than is charged to the clients who cause them."""
 
 from typing import cast
 
@@ -20,7 +20,7 @@ async def test_who_claims_and_releases_is_charged_for_the_callbacks_that_tell_of
     partition = ids.partition_of_id(task["id"])
 
     async def claim_and_release(times: int) -> int:
-        """How much that was charged."""
+        """Return how many bytes were charged for it."""
         charged = 0
         for _ in range(times):
             claim = await act(node, task, "claim", assignee_id="ann")
@@ -31,7 +31,7 @@ async def test_who_claims_and_releases_is_charged_for_the_callbacks_that_tell_of
         return charged
 
     async def used(callbacks: int) -> int:
-        """The memory that callbacks take, once so many wait."""
+        """Return the memory that the callbacks take, once this many are pending."""
 
         async def all_wait() -> bool:
             return await node.store.command("ZCARD", keys.callbacks_due(partition)) == callbacks

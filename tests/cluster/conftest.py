@@ -15,26 +15,26 @@ from tests.support.servers import PATIENCE, Cluster
 
 __all__ = ["open_store"]
 
-TIMEOUT = 2.0  # s a call may take where a test waits for that time to be over, or kills a server
+TIMEOUT = 2.0  # s that a call may take in tests that wait for the timeout or kill a server
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster for tests that leave it whole."""
+    """A cluster for tests that change none of its members."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def mortal_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster of which a test may kill a member; a dead one is noticed after a second."""
+    """A cluster with members that a test may kill. A dead member is noticed after a second."""
     with Cluster(tmp_path / "cluster", node_timeout=1.0) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def lenient_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster that serves on what it has when a part of it is gone."""
+    """A cluster that keeps serving the slots it has when a part of it is gone."""
     with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no", node_timeout=1.0) as cluster:
         yield cluster
 
@@ -45,7 +45,7 @@ async def store(cluster: Cluster, open_store: Opener) -> Store:
 
 
 class Load:
-    """Callers that count up in every partition without rest, and remember what they were told."""
+    """Callers that keep counting up in every partition, and remember what was acknowledged."""
 
     def __init__(self, store: Store, made: StepOf, *names: str) -> None:
         self.acknowledged = dict.fromkeys(range(PARTITIONS), 0)

@@ -1,4 +1,4 @@
-"""Wake-ups in a cluster follow their slot."""
+"""In a cluster, wake-ups follow their slot."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ async def listeners(store: Store) -> AsyncIterator[dict[str, Listener]]:
 
 
 async def heard(store: Store, listeners: dict[str, Listener]) -> None:
-    """Each listener hears its channel, looking again as often as it is told to."""
+    """Check that each listener hears its channel, publishing again whenever it is told to look."""
 
     async def hear(channel: str, listener: Listener) -> None:
         async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""A primary that goes: what it costs callers, and for how long."""
+"""What the loss of a primary costs callers, and for how long."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Record = Callable[[str, object], None]
 
 
 async def progress(load: Load, calls: int) -> None:
-    """Every partition has been served `calls` times more."""
+    """Return once every partition has been served `calls` times more."""
     goal = {partition: seen + calls for partition, seen in load.acknowledged.items()}
     await eventually(lambda: all(load.acknowledged[partition] >= seen for partition, seen in goal.items()))
 
@@ -78,7 +78,8 @@ async def test_a_frozen_primary_costs_others_nothing(cluster: Cluster, store: St
 
 
 async def test_a_lost_primary_loses_nothing_of_what_others_answer(lenient_cluster: Cluster, open_store: Opener) -> None:
-    store = await open_store(lenient_cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)  # four at a time
+    # Four calls at a time.
+    store = await open_store(lenient_cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)
     steps = [COUNT(f"answered:{tag(partition)}", 1) for partition in range(PARTITIONS)]
     primary = [lenient_cluster.primary_of(slot_of(tag(partition))) for partition in range(PARTITIONS)]
     await asyncio.to_thread(lenient_cluster.lose, primary[0])

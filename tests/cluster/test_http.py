@@ -10,8 +10,8 @@ from tests.support.node_under_test import running
 from tests.support.servers import Cluster
 
 WRITES = 300
-MOVED = 8  # slots of the 64 partitions
-PATIENT = 5.0  # s a Redis call may take: nothing is to fail for the machine being busy
+MOVED = 8  # number of moved slots, of the 64 partitions' slots
+PATIENT = 5.0  # s that a Redis call may take, so that nothing fails because the machine is busy
 
 Record = Callable[[str, object], None]
 
@@ -50,7 +50,7 @@ async def test_a_killed_primary_costs_503_until_its_replica_has_taken_over(
     assert refused, "what the dead primary had was refused"
     assert set(writers.answers) <= {200, 201, 503}
     assert found.twice == 0
-    # A primary answers before its replica has the write: what that loses is counted, and docs/durability.md says so.
+    # A primary answers before its replica has the write. Writes lost this way are counted, as docs/durability.md says.
     ROWS.append(Row("primary of a cluster killed", 1, writers.acknowledged, refused, longest, len(found.lost), 0))
     record_property("errors_for_s", longest)
     record_property("acknowledged_but_lost_by_asynchronous_replication", len(found.lost))

@@ -1,4 +1,6 @@
-"""Lines of a session that a failover loses: who has read them is told, though others have their numbers by now."""
+"""Lines of a session that a failover loses: readers who have seen them are told, although later lines have taken their
+numbers.
+"""
 
 from node.sessions.store import LinePage, SessionStore
 from node.store import StoreUnavailable, keys
@@ -35,9 +37,9 @@ async def test_the_epoch_tells_a_poller_that_lines_it_has_read_are_lost(
             return False
 
     await send("kept")
-    mortal_cluster.replica_of(primary)  # which returns once it has caught up
+    mortal_cluster.replica_of(primary)  # returns once the replica has caught up
     replica.pause()
-    primary.do("CLIENT", "KILL", "TYPE", "replica")  # or the next line would be in its socket
+    primary.do("CLIENT", "KILL", "TYPE", "replica")  # otherwise the next line would already be in the replica's socket
     assert await send("lost") == 2
     before, of_another_process = await pages(0)
     assert [line.body for line in before.lines] == ["kept", "lost"]

@@ -1,4 +1,4 @@
-"""Many commands in one trip to each server, of which one may be sent no more calls."""
+"""Many commands in one round trip to each server, one of which may be sent no more calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ async def test_commands_for_one_server_too_many_lose_no_reply_of_another(cluster
     first = cluster.primary_of(slot_of(keys[0]))
     admitted = [key for key in keys if cluster.primary_of(slot_of(key)) is first][:3]
     refused = [key for key in keys if cluster.primary_of(slot_of(key)) is not first]
-    store = await open_store(cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)  # four at a time
+    store = await open_store(cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)  # four calls at a time
     commands = [("INCR", key) for key in admitted]
     one_more = ("INCR", refused[0])
 

@@ -1,4 +1,4 @@
-"""Resharding under load: callers notice a slot that moves as a delay and nothing else."""
+"""Resharding under load: callers notice a moving slot as a delay and nothing else."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def other_than(cluster: Cluster, owner: RedisServer) -> RedisServer:
 
 
 async def values(store: Store, load: Load) -> list[dict[int, int]]:
-    """What each key of `load` holds, by partition."""
+    """Return the value of each of the load's keys, by partition."""
     found: list[dict[int, int]] = []
     for place in range(len(load.keys(0))):
         replies = {p: await store.command("GET", load.keys(p)[place]) for p in load.acknowledged}
@@ -150,7 +150,7 @@ async def test_a_call_whose_keys_are_torn_apart_waits_and_is_refused_unwritten_i
 
 
 async def test_while_a_slot_moves_as_a_whole_new_keys_are_made_beside_old_ones(cluster: Cluster, store: Store) -> None:
-    """CLUSTER MIGRATESLOTS of Valkey 9. A slot that moves key by key refuses such calls (the test before)."""
+    """Uses CLUSTER MIGRATESLOTS of Valkey 9. A slot that moves key by key refuses such calls (the previous test)."""
     slot = slot_of("whole")
     source = cluster.primary_of(slot)
     target = other_than(cluster, source)
@@ -179,7 +179,7 @@ async def test_a_script_error_in_a_cluster_is_still_our_bug(store: Store) -> Non
 async def test_a_backup_during_which_a_slot_has_moved_fails(
     cluster: Cluster, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was in that slot may be in none of its copies, and it used to be called whole."""
+    """The keys of the moved slot may be in none of the copies, so the backup must not be called whole."""
     slot = slot_of("moved:{07}")
     moves = [other_than(cluster, cluster.primary_of(slot))]
 

@@ -1,4 +1,4 @@
-"""One primary of three gone for good, and its replica with it: what the others keep goes on."""
+"""One primary of three and its replica are gone for good: what the other primaries keep is still served."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.faults.writers import unlimited
 from tests.support.node_under_test import NodeUnderTest, running, until
 from tests.support.servers import Cluster, RedisServer
 
-THREADS = 48  # none of them at home with one of three primaries: once in 280 million times
+THREADS = 48  # the chance that a given primary is home to none of them is one in 280 million
 PAGE = "/api/v1/board?limit=100"
 TASKS = "/api/v1/tasks"
 SEARCH = "/api/v1/board/search"
@@ -28,7 +28,7 @@ AGENT_SEARCH = "/api/v1/agents/search"
 WIDE = {"threshold": 0.5}
 BODY = "Is anybody here who can parse some large files?"
 QUERY = {"query": "parse large files", "limit": 50, "threshold": 0.5}
-CLIENT = "203.0.113.7"  # that of a node under test
+CLIENT = "203.0.113.7"  # the client address of a node under test
 NEW: tuple[tuple[str, dict[str, str]], ...] = (
     ("/api/v1/board", {"title": "Another question", "body": BODY}),
     ("/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"}),
@@ -39,7 +39,7 @@ NEW: tuple[tuple[str, dict[str, str]], ...] = (
 
 @pytest.fixture
 def search_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of its own for the search, with the query engine."""
+    """A separate Redis for search, with the query engine."""
     module = find_search()
     assert module
     with RedisServer(tmp_path / "search", "--loadmodule", str(module)) as server:
@@ -47,7 +47,7 @@ def search_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 async def listed(node: NodeUnderTest) -> str:
-    """The id of an agent in the directory, which an inbox of its own proves."""
+    """Return the id of a listed agent, proven by an inbox of its own."""
     inbox = (await node.client.post("/api/v1/inboxes", json={})).json()
     owner = {"authorization": f"Bearer {inbox['inbox_token']}"}
     answer = await node.client.post("/api/v1/agents", json={"card": card_of("Report desk")}, headers=owner)
@@ -59,7 +59,8 @@ async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster,
     async with running(settings) as node:
         threads: list[str] = []
         for number in range(THREADS):
-            author = node.client_at(f"198.51.100.{number}")  # a thread is where its client is counted
+            # A thread's partition is the one where its client's limits are counted.
+            author = node.client_at(f"198.51.100.{number}")
             posted = await author.post("/api/v1/board", json={"title": f"Topic {number}", "body": BODY})
             threads.append(posted.json()["id"])
             await node.store.command("ZADD", keys.OPEN_THREADS, number, threads[-1])
@@ -126,7 +127,7 @@ async def test_agents_that_can_be_read_are_found(lenient_cluster: Cluster, searc
 
             await until(are_all_found)
         assert "incomplete" not in found
-        queue = SearchKeys("agents").pending  # by which a web process asks for the vector of a query
+        queue = SearchKeys("agents").pending  # where a web process queues its request for a query's vector
         needed = (queue, tag(home_of(CLIENT)), keys.AGENTS)
         kept = {lenient_cluster.primary_of(slot_of(each)) for each in needed}
         victim = next(server for server in lenient_cluster.servers[:3] if server not in kept)
@@ -207,7 +208,7 @@ async def test_an_offer_that_cannot_be_read_keeps_nobody_from_others(lenient_clu
 
 
 async def test_who_goes_on_through_a_failover_is_shown_each_offer_once(lenient_cluster: Cluster) -> None:
-    """What the primary that dies keeps is out of reach until its replica has taken over."""
+    """The offers kept by the primary that dies are out of reach until its replica has taken over."""
     async with running(unlimited(lenient_cluster.url, store_timeout=0.5)) as node:
         asked: dict[str, str] = {"status": "offered"}
         asked["since"] = (await node.client.get(TASKS, params=asked)).json()["next_since"]

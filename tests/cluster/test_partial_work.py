@@ -1,4 +1,4 @@
-"""One primary of three gone for good, and its replica with it: workers go on with what the others keep."""
+"""One primary of three and its replica are gone for good: workers go on with what the others keep."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -22,10 +22,10 @@ from tests.store.conftest import Opener
 from tests.support.node_under_test import SIGNING_KEY, running, until
 from tests.support.servers import Cluster, eventually
 
-CONTRACTS = 48  # none of them at home with one of three primaries: once in 280 million times
+CONTRACTS = 48  # the chance that a given primary is home to none of them is one in 280 million
 TASKS = "/api/v1/tasks"
 LASTS = timedelta(hours=1)
-"""From an offer to its deadline, unless the test has it come sooner."""
+"""Time from an offer to its deadline, unless the test brings it forward."""
 
 
 async def test_contracts_expire_and_callbacks_tell_of_them(lenient_cluster: Cluster) -> None:
@@ -71,7 +71,7 @@ async def test_retention_goes_on_with_the_lists_that_can_be_read(lenient_cluster
     )
 
     async def looked() -> bool:
-        with suppress(StoreUnavailable):  # of the time, until the loss is noticed
+        with suppress(StoreUnavailable):  # possible until the loss is noticed
             await retention.look(30)
         return bool(handled)
 
@@ -80,7 +80,7 @@ async def test_retention_goes_on_with_the_lists_that_can_be_read(lenient_cluster
 
 
 async def _lose_one(cluster: Cluster, entities: Collection[str]) -> set[str]:
-    """Kill a primary that keeps some of these, and its replica. Returns those that are lost."""
+    """Kill a primary that keeps some of these entities, and its replica. Returns the lost entities."""
     listing = {cluster.primary_of(slot_of(keys.tasks_with(status))) for status in ("offered", "expired")}
     victim = next(server for server in cluster.servers[:3] if server not in listing)
     lost = {each for each in entities if cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}

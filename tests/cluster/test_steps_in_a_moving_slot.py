@@ -1,7 +1,7 @@
-"""Steps on what is in a slot that moves key by key: they are done as a whole there, too.
+"""Steps on keys in a slot that moves key by key are done as a whole there, too.
 
-The server that a slot leaves refuses each command of a step whose key it does not have, or no longer. So a step that
-emptied a key and then touched it again was cut off in the middle, and what it had written by then stayed.
+The server that a slot leaves refuses every command of a step whose key it does not have, or no longer has. A step that
+emptied a key and then touched it again would be cut off in the middle, and its earlier writes would stay.
 """
 
 from collections.abc import Generator
@@ -37,7 +37,7 @@ OWNER = InboxProof(signer=ADDRESS)
 
 @contextmanager
 def moving(cluster: Cluster, key: str) -> Generator[None]:
-    """While the block runs, the slot of a key is on its way to another server, and all its keys are where they were."""
+    """While the block runs, the key's slot is moving to another server, but all its keys are still at the first one."""
     slot = slot_of(key)
     target = other_than(cluster, cluster.primary_of(slot))
     cluster.begin_move(slot, target)
@@ -58,7 +58,7 @@ async def test_a_message_that_is_read_stays_until_it_is_settled(cluster: Cluster
     await inboxes.open("203.0.113.9", "", NewInbox(), OWNER, None)
     message = NewInboxMessage(body="Hello", expires_in=3600)
     sent, _ = await inboxes.send(Unlimited("203.0.113.1"), ADDRESS, message, InboxProof(), None)
-    followed = keys.inbox_push_ends(ids.partition_of(ADDRESS))  # a message to another inbox of the partition
+    followed = keys.inbox_push_ends(ids.partition_of(ADDRESS))  # as for a message to another inbox of the partition
     await store.command("ZADD", followed, await now_ms(store, followed) + 3_600_000, "another 1")
     with moving(cluster, keys.inbox(ADDRESS)):
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Background tasks that fail are reported and started again."""
+"""Background tasks that fail are reported and restarted."""
 
 import asyncio
 from functools import partial
@@ -45,7 +45,8 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again(
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
-        assert counters.RESTARTS == {"reader": 0}  # else a monitor would see no increase in the first failure
+        # Present from the beginning, so that a monitor sees the first failure as an increase.
+        assert counters.RESTARTS == {"reader": 0}
         await asyncio.wait_for(well.wait(), PATIENCE)
     await tasks.close()
     assert runs == 3

@@ -1,4 +1,4 @@
-"""Of two tasks of which the first is waited for, nothing is left running, whatever happens meanwhile."""
+"""Two tasks, one of which is awaited: neither is left running, whatever happens meanwhile."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from node.common.cancellation import ended_before
 
 
 class Job:
-    """A task that runs until it is told to end, and takes its time to clean up."""
+    """A task that runs until it is told to end, and takes some time to clean up."""
 
     def __init__(self) -> None:
         self.cleaning, self.go_on, self.is_clean = asyncio.Event(), asyncio.Event(), False
@@ -53,7 +53,7 @@ async def test_who_is_cancelled_leaves_neither_behind() -> None:
     waiting.cancel()
     await one.cleaning.wait()
     assert not waiting.done()
-    waiting.cancel()  # once more, while both clean up
+    waiting.cancel()  # cancelled again while both clean up
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert one.is_clean

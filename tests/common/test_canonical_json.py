@@ -1,4 +1,4 @@
-"""What counts as the same JSON."""
+"""Which JSON texts count as equal."""
 
 import json
 

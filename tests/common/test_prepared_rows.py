@@ -1,10 +1,10 @@
-"""Rows that are encoded once for as long as what they are made of stays the same."""
+"""Rows are encoded once for as long as their source stays the same."""
 
 from node.common.prepared_rows import OVERHEAD, PreparedRows
 
 
 class Shown:
-    """Notes what it shows."""
+    """Records which rows it has encoded."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str]] = []

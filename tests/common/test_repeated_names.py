@@ -1,4 +1,4 @@
-"""Documents in which a name is there twice."""
+"""JSON documents with a repeated name."""
 
 import json
 

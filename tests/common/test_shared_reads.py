@@ -1,4 +1,6 @@
-"""Reads that callers share: each gets what was read after it asked, and one is under way at a time."""
+"""Reads shared by several callers: each caller gets a read that began after it asked, and one read is under way at a
+time.
+"""
 
 import asyncio
 
@@ -9,7 +11,7 @@ from tests.support.servers import PATIENCE
 
 
 class Source:
-    """Counts its reads, each of which ends when a test says so."""
+    """Counts its reads. A test decides when each of them ends."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -23,7 +25,7 @@ class Source:
         return f"{key} {len(self.begun)}"
 
     async def until(self, count: int) -> None:
-        """Return once so many reads have begun."""
+        """Return once this many reads have begun."""
         while len(self.begun) < count:  # noqa: ASYNC110  # each turn of the event loop may be the one
             await asyncio.sleep(0)
 

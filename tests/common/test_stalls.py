@@ -1,4 +1,4 @@
-"""A process notices that it was held up, and takes nothing else for that."""
+"""A process notices when it was held up, and mistakes nothing else for that."""
 
 import asyncio
 

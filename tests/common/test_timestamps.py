@@ -1,4 +1,4 @@
-"""Times as in answers."""
+"""Times as they appear in answers."""
 
 from node.common.timestamps import LAST_MS, milliseconds, timestamp
 

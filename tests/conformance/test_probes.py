@@ -1,4 +1,4 @@
-"""The official servers of A2A and MCP are found open by the directory's probes, which have no effect (NETWORK 2)."""
+"""The directory's probes find the official A2A and MCP servers open, and have no effect on them (NETWORK 2)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,7 +36,7 @@ WELL_KNOWN = "/.well-known/agent-card.json"
 
 
 class Idle(AgentExecutor):
-    """An agent that counts what it is asked to do."""
+    """An agent that counts the requests that it gets to execute."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -50,7 +50,7 @@ class Idle(AgentExecutor):
 
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncGenerator[str]:
-    """The base URL of an application that is served on a port."""
+    """Serve an application on a port, and yield its base URL."""
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
     running = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - it has no event to wait for
@@ -69,7 +69,7 @@ async def calls() -> AsyncIterator[FairCaller]:
 
 
 def listed(base: str, url: str, binding: str) -> StoredAgent:
-    """An agent that was listed by its URL, as the directory has it."""
+    """List an agent by its URL, and return its entry."""
     fields = {
         "status": "listed",
         "proof": "domain",
@@ -125,7 +125,7 @@ async def test_the_mcp_server_is_open(calls: FairCaller, is_plain: bool) -> None
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     async with serving(app, free_port()) as base:
-        # It has no agent card at the usual place: the probe says so before it asks anything else.
+        # The server has no agent card at the usual place: the probe says so before it asks for anything else.
         assert (await prober(calls).probe(listed(base, f"{base}/mcp", "MCP"))).found == "gone"
         async with serving(Starlette(routes=create_agent_card_routes(AgentCard(name="x"))), free_port()) as other:
             assert (await prober(calls).probe(listed(other, f"{base}/mcp", "MCP"))).found == "open"

@@ -1,6 +1,6 @@
-"""The recipes for signing and work do what they say, unchanged, against a real node.
+"""The recipes for signing and for work do what they say, unchanged, against a real node.
 
-The one for callbacks is tested beside those; those for curl, Python, TypeScript and generated clients beside the
+The recipe for callbacks is tested with the callbacks, those for curl, Python, TypeScript and generated clients with the
 clients that they need.
 """
 
@@ -27,7 +27,7 @@ MARKDOWN = {"accept": "text/markdown"}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node that calls receivers on this machine."""
+    """A node that may call receivers on this machine."""
     node = NodeProcess(tmp_path_factory.mktemp("node"))
     settings = {"RELAY_CALLBACK_ALLOW_PRIVATE": "true", "RELAY_EMBEDDING_MODEL": "none", "RELAY_WORKERS": "1"}
     with node.start(**settings).ready():
@@ -35,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
-    """The language and text of each of a recipe's code blocks, as a program gets them."""
+    """Return language and text of each of a recipe's code blocks, as a program gets them."""
     answer = httpx2.get(f"{node.url}/recipes/{recipe}", headers=MARKDOWN, timeout=PATIENCE)
     assert answer.headers["content-type"].startswith("text/markdown")
     return re.findall(r"```(\w+)\n(.*?)```", answer.text, re.DOTALL)
@@ -45,9 +45,9 @@ def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
 async def running(
     node: NodeProcess, recipe: str, folder: Path, url: str = "", own: str = "", **settings: str
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The Python code of a recipe, running against `url` in place of the node's own if given; killed at the end.
+    """Run a recipe's Python code against `url`, by default the node's own. The process is killed at the end.
 
-    `own`: a line that its reader writes in the place that is meant for it.
+    `own`: a line that the recipe's reader writes at the place intended for it.
     """
     ((_, code),) = [each for each in code_of(node, recipe) if each[0] == "python"]
     if own:
@@ -69,7 +69,7 @@ async def running(
 
 
 async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_path: Path) -> None:
-    for _ in range(2):  # the second time with the key that the first made
+    for _ in range(2):  # the second time with the key that the first run created
         async with running(served, "sign-a-request", tmp_path) as process, asyncio.timeout(PATIENCE):
             said = (await process.stdout.read()).decode() if process.stdout else ""
         assert re.fullmatch(r"signed: True with [\w-]{43}\nclosed: True\n", said), said
@@ -77,7 +77,7 @@ async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_p
 
 
 async def test_a_request_is_signed_for_a_node_below_a_path(tmp_path: Path) -> None:
-    """The recipe took the path for a part of the host, and signed one that the client does not ask for."""
+    """The path must not be taken for a part of the host, or the signed URL would differ from the requested one."""
     with StrippingProxy("/relay") as proxy, NodeProcess(tmp_path) as node:
         node.start(RELAY_EMBEDDING_MODEL="none", RELAY_WORKERS="1", RELAY_BASE_URL=proxy.url).ready()
         proxy.leading_to(node.port)
@@ -87,7 +87,7 @@ async def test_a_request_is_signed_for_a_node_below_a_path(tmp_path: Path) -> No
 
 
 async def test_a_worker_fails_the_attempt_whose_result_is_refused(served: NodeProcess, tmp_path: Path) -> None:
-    """It left the claim standing, so that nobody could have the contract until the lease was over, if it had one."""
+    """If the claim stayed, nobody could have the contract until the lease ended, if it had one."""
     schema = {"type": "object", "required": ["pages"]}
     async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
         body = {"publisher_id": "desk", "title": "Count the pages of a report", "result_schema": schema}
@@ -103,7 +103,7 @@ async def test_a_worker_fails_the_attempt_whose_result_is_refused(served: NodePr
 async def test_a_contract_that_ends_the_work_fails_and_does_not_end_the_worker(
     served: NodeProcess, tmp_path: Path
 ) -> None:
-    """It was given back, and so ended one worker after the other."""
+    """If the contract were given back, it would end one worker after the other."""
     async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
         titles = ("Count the pages of no report", "Count the pages of a long report")
         offers = [
@@ -136,7 +136,7 @@ async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess,
 
 
 async def test_a_worker_and_an_owner_repeat_what_had_no_answer(served: NodeProcess, tmp_path: Path) -> None:
-    """They used to stop there, though the worker's contract was claimed by then."""
+    """Otherwise they would stop there, although the worker's contract was already claimed."""
 
     def every_other(number: int) -> str:
         return ("lose", "pass", "break", "pass")[number % 4]
@@ -162,7 +162,7 @@ async def test_a_worker_and_an_owner_repeat_what_had_no_answer(served: NodeProce
 async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodeProcess, tmp_path: Path) -> None:
     addresses: set[str] = set()
     async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
-        for _ in range(2):  # the second time with the inbox that the first opened
+        for _ in range(2):  # the second time with the inbox that the first run opened
             async with running(served, "inbox", tmp_path, ANSWERS="1") as process:
                 assert process.stdout
                 address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
@@ -175,7 +175,7 @@ async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodePr
 
 
 async def test_a_message_that_no_answer_can_be_made_of_is_refused(served: NodeProcess, tmp_path: Path) -> None:
-    """It ended the program, and again whenever that was started."""
+    """Otherwise it would end the program, each time the program is started."""
     own = "1 / (message['body'] != 'Nothing')"
     async with (
         httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
@@ -201,7 +201,9 @@ async def test_an_owner_whose_inbox_has_ended_is_told_how_to_get_another(served:
 
 
 async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: NodeProcess, tmp_path: Path) -> None:
-    """It left the message unsettled: its sender waited in vain, and it came again whenever the program was started."""
+    """If the message stayed unsettled, its sender would wait in vain, and the message would come again at each start of
+    the program.
+    """
     async with (
         httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
         asyncio.timeout(PATIENCE),
@@ -209,7 +211,7 @@ async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: Node
     ):
         assert process.stdout
         address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
-        body = {"body": "x" * 16 * 1024}  # "Read: " before it makes an answer that is too long
+        body = {"body": "x" * 16 * 1024}  # the recipe puts "Read: " before it, which makes the answer too long
         told = (await client.post(f"/api/v1/inboxes/{address}/messages?wait=30", json=body)).json()
     assert (told["status"], told["reply"]) == ("refused", "I cannot answer this.")
 

@@ -19,17 +19,17 @@ GIVEN = {
     "S3_SECRET_ACCESS_KEY": "secret",
     "GRAFANA_PASSWORD": "password",
 }
-"""What the head of the file has the operator write to .env."""
+"""What the comment at the head of the file tells the operator to write to .env."""
 
 
 def required() -> set[str]:
-    """The variables without which Compose refuses the file."""
+    """Return the variables without which Compose refuses the file."""
     return {found["name"] for found in _VARIABLE.finditer(FILE.read_text()) if found["how"] == "?"}
 
 
 @cache
 def composition() -> dict[str, Any]:
-    """The whole file."""
+    """Return the whole file."""
 
     def value(found: re.Match[str]) -> str:
         given = GIVEN.get(found["name"], "")
@@ -40,17 +40,17 @@ def composition() -> dict[str, Any]:
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """Every service by name."""
+    """Return every service by name."""
     return composition()["services"]
 
 
 def environment(name: str) -> dict[str, str]:
-    """What a service finds in its environment."""
+    """Return the environment of a service."""
     return services()[name].get("environment", {})
 
 
 def redis_servers() -> dict[str, str]:
-    """The address of each member of the cluster, by the name of its service."""
+    """Return the address of each member of the cluster, by the name of its service."""
     return {
         name: f"{service['networks']['store']['ipv4_address']}:6379"
         for name, service in services().items()

@@ -1,4 +1,4 @@
-"""What several tests of the packages share."""
+"""Fixtures that several packaging tests share."""
 
 from pathlib import Path
 

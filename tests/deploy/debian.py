@@ -1,7 +1,7 @@
-"""A Debian of its own, made by debootstrap and booted by systemd in a container without a network.
+"""A separate Debian, made by debootstrap and booted by systemd in a container without a network.
 
-What it may take from the internet, Debian's packages, is fetched before it boots. Python's packages come from a
-directory that was filled beforehand, so that installing them needs no network either. Needs root.
+Debian's packages, the only thing it may take from the internet, are fetched before it boots. Python's packages come
+from a directory that was filled in advance, so installing them needs no network either. Needs root.
 """
 
 import shutil
@@ -18,18 +18,18 @@ from tests.support.nodes import ROOT
 from tests.support.servers import until
 
 SUITE = "bookworm"  # Debian 12
-BARE = "systemd,systemd-sysv,dbus,netbase,procps"  # of what its installer brings, what the page leans on
+BARE = "systemd,systemd-sysv,dbus,netbase,procps"  # the packages of Debian's installer that the page relies on
 SOURCE = "/usr/local/src/relay-node"
 WHEELS = "/usr/local/src/wheels"
 PIP = f"[global]\nno-index = true\nfind-links = {WHEELS}\n"
 REQUIREMENTS = ("requirements.txt", "requirements-torch.txt", "requirements-build.txt")
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PATIENCE = 900.0  # s that anything here may take: downloads, and unpacking them on a busy machine
-BOOT = 600.0  # s until systemd says that it has started, on a busy machine
+PATIENCE = 900.0  # s that any command here may take: downloads, and unpacking them on a busy machine
+BOOT = 600.0  # s until systemd reports that it has started, on a busy machine
 
 
 class Debian:
-    """A bare machine below `folder`; booted while it is entered."""
+    """A bare machine below `folder`. It is booted while the context lasts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,13 +38,13 @@ class Debian:
         self._console = folder / "console"
 
     def make(self) -> None:
-        """Make the machine."""
+        """Create the machine."""
         command = [program("debootstrap"), "--variant=minbase", f"--include={BARE}", SUITE, str(self._root)]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
         self._wheels.mkdir()
 
     def fetch_wheels(self) -> None:
-        """Fetch what the machine's own Python will install; which that is depends on its version, to the last digit."""
+        """Fetch the wheels that the machine's own Python will install. They depend on its exact version."""
         told = [f"--bind-ro={source}:{target}" for source, target in pip_files(self._folder).items()]
         wanted = " ".join(f"--requirement {SOURCE}/{name}" for name in REQUIREMENTS)
         options = f"--quiet --no-deps --require-hashes --only-binary :all: --dest {WHEELS} {wanted}"
@@ -66,7 +66,7 @@ class Debian:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
     def run(self, script: str) -> str:
-        """What commands print that run as root in the machine; one that fails fails the test."""
+        """Run commands as root in the machine, and return their output. A command that fails fails the test."""
         shell = ["/usr/bin/env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", "/bin/sh", "-euc", f"cd {SOURCE}\n{script}"]
         done = subprocess.run(
             [*self._enter(), *shell],
@@ -98,7 +98,7 @@ class Debian:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._machine.send_signal(signal.SIGTERM)  # shuts the machine down in order
+        self._machine.send_signal(signal.SIGTERM)  # shuts the machine down cleanly
         try:
             self._machine.wait(BOOT)
         except subprocess.TimeoutExpired:
@@ -121,7 +121,9 @@ class Debian:
         return asked.stdout.strip()
 
     def _enter(self) -> list[str]:
-        """What puts a command into the machine. The first child of nspawn is another one while it begins."""
+        """Return the words that run a command inside the machine. Looked up each time, because nspawn's first child
+        changes while the machine boots.
+        """
         children = Path(f"/proc/{self._machine.pid}/task/{self._machine.pid}/children").read_text().split()
         target = f"--target={children[0]}" if children else "--target=0"
         return [program("nsenter"), target, "--mount", "--uts", "--ipc", "--net", "--pid"]

@@ -1,4 +1,4 @@
-"""As much of HTTP/2 as it takes to send many requests on one connection (RFC 9113), without TLS."""
+"""Just enough HTTP/2 to send many requests on one connection (RFC 9113), without TLS."""
 
 import socket
 import struct
@@ -13,7 +13,7 @@ FRAME_HEAD = 9  # bytes
 
 
 class Connection:
-    """A connection to a port of this machine, from an address of loopback."""
+    """A connection to a port of this machine, from a given loopback address."""
 
     def __init__(self, port: int, address: str) -> None:
         self._link = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(address, 0))
@@ -22,7 +22,7 @@ class Connection:
         self._stream = self._link.makefile("rb")
 
     def get(self, path: str, number: int) -> None:
-        """Send so many requests at a time, and wait for no answer."""
+        """Send `number` requests without waiting for any answer."""
         for _ in range(number):
             fields = {":method": "GET", ":scheme": "http", ":authority": "relay.example", ":path": path}
             block = b"".join(NOT_INDEXED + _literal(name) + _literal(value) for name, value in fields.items())
@@ -30,7 +30,7 @@ class Connection:
             self._next += 2
 
     def content(self) -> bytes:
-        """What the next frame has of the content of an answer; raises TimeoutError if there comes none."""
+        """Return the payload of the next DATA frame. Raises TimeoutError if none arrives."""
         while True:
             head = self._stream.read(FRAME_HEAD)
             kind, data = head[3], self._stream.read(int.from_bytes(head[:3]))
@@ -47,5 +47,5 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _literal(text: str) -> bytes:
-    """A name or value of under 127 characters, as it is (RFC 7541 §5.2)."""
+    """Return a name or value of fewer than 127 characters, unencoded (RFC 7541 §5.2)."""
     return bytes([len(text)]) + text.encode("ascii")

@@ -1,8 +1,8 @@
-"""The image as it is built from the Dockerfile, and commands in it as a container engine runs them.
+"""The image built from the Dockerfile, and commands in it, run as a container engine runs them.
 
-There is no engine: debootstrap makes the base (a Debian with Python, under the name of the Dockerfile's), buildah
-builds without a daemon and without pulling, and a command runs in a mount namespace of its own, with the image's user,
-environment and working directory, a root that cannot be written, no capabilities and no way to get any: compose.yaml's
+No engine is used. debootstrap makes the base, a Debian with Python under the name of the Dockerfile's base image, and
+buildah builds without a daemon and without pulling. A command runs in a mount namespace of its own, with the image's
+user, environment and working directory, a read-only root, no capabilities and no way to gain any: compose.yaml's
 `read_only`, `cap_drop` and `no-new-privileges`. Needs root.
 """
 
@@ -22,12 +22,12 @@ from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import free_port
 
 BASE = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-SUITE = "bookworm"  # its Python is 3.11, as the Dockerfile's
+SUITE = "bookworm"  # its Python is 3.11, like the Dockerfile's
 PACKAGES = "python3,python3-pip,python-is-python3,ca-certificates"
 NAME = "relay-node"
-BUILD_TIME = 1200.0  # s, most of it for packages
+BUILD_TIME = 1200.0  # s, most of it to install packages
 
-# $1 the root of the image, $2 the directory that is mounted at /data; what follows is the command.
+# $1 is the root of the image, $2 the directory mounted at /data; the command follows.
 CONTAINER = """
 mount --make-rprivate /
 mount --bind "$1" "$1"
@@ -43,7 +43,7 @@ exec chroot "$root" "$@"
 
 
 def program(name: str) -> str:
-    """The path of a program. Fails the test, and says what to do, where there is none."""
+    """Return the path of a program. If there is none, fail the test and say what to do."""
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if found is None:
         pytest.fail(f"no {name}: run `make image-test`, which installs it, or apt-get install {name}")
@@ -51,7 +51,7 @@ def program(name: str) -> str:
 
 
 class Image:
-    """An image in a store of its own below `folder`."""
+    """An image in a separate store below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,11 +59,11 @@ class Image:
         self._program = [program("buildah"), "--storage-driver", "vfs", *places]
 
     def build(self) -> None:
-        """Make the base, and of it the image. Takes some minutes."""
+        """Build the base, and the image on it. Takes some minutes."""
         base = self._folder / "base"
         command = [program("debootstrap"), "--variant=minbase", f"--include={PACKAGES}", SUITE, str(base)]
         subprocess.run(command, check=True, capture_output=True, timeout=BUILD_TIME)
-        for mark in base.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):  # Python's own images have none
+        for mark in base.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):  # the official Python images have no such mark
             mark.unlink()
         made = self._buildah("from", "scratch")
         self._buildah("add", "--quiet", made, str(base), "/")
@@ -75,23 +75,23 @@ class Image:
         self._buildah(*build, *self._arguments(), str(ROOT))
 
     def open(self) -> None:
-        """Unpack it, and read what an engine would of it."""
+        """Unpack the image, and read the configuration that an engine would use."""
         self.root = Path(self._buildah("mount", self._buildah("from", "--pull-never", NAME)))
         inspected = json.loads(self._buildah("inspect", "--type", "image", NAME))
         self.config: dict[str, Any] = inspected["Docker"]["config"]
 
     def close(self) -> None:
-        """Give back what it took of the disk."""
+        """Free the disk space."""
         self._buildah("umount", "--all")
         shutil.rmtree(self._folder)
 
     def size(self) -> int:
-        """Bytes of its files."""
+        """Return the size of the image's files in bytes."""
         used = subprocess.run(["du", "-sxB1", self.root], capture_output=True, text=True, check=True)
         return int(used.stdout.split()[0])
 
     def command(self, words: Sequence[str], data: Path, settings: Mapping[str, str]) -> list[str]:
-        """What runs `words` in the image as its user, with `data` as the volume."""
+        """Return the command line that runs `words` in the image as its user, with `data` as the volume."""
         user, group = self.config["User"].split(":")
         data.mkdir(exist_ok=True)
         os.chown(data, int(user), int(group))
@@ -103,12 +103,12 @@ class Image:
         return [*contained, *limited, *given, *words]
 
     def run(self, words: Sequence[str], data: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in it to its end."""
+        """Run a command in the image, and wait for its end."""
         command = self.command(words, data, settings)
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
     def node(self, data: Path, *words: str, **settings: str) -> NodeProcess:
-        """A node of the image on a free port, not started; `words` take the place of the image's own."""
+        """Return a node of the image on a free port, not started. `words` replace the image's default command."""
         port = free_port()
         command = [*self.config["Entrypoint"], *(words or self.config["Cmd"])]
         node = NodeProcess(data, self.command(command, data, {"RELAY_PORT": str(port)} | settings))

@@ -7,11 +7,11 @@ from tests.support.nodes import ROOT
 
 PAGE = ROOT / "docs" / "one-machine.md"
 FETCHES = "apt-get"
-"""What of it needs the internet, and is run before the machine boots without a network."""
+"""Marks the commands that need the internet and are run before the machine boots without a network."""
 
 
 class Block(NamedTuple):
-    """Commands between two fences, the heading above them, and whether a test runs them."""
+    """The commands between two fences, the heading above them, and whether a test runs them."""
 
     heading: str
     script: str
@@ -19,7 +19,7 @@ class Block(NamedTuple):
 
 
 def blocks() -> list[Block]:
-    """Every block of commands, in the order of the page."""
+    """Return every block of commands, in the order of the page."""
     found: list[Block] = []
     heading = ""
     for match in re.finditer(
@@ -33,7 +33,7 @@ def blocks() -> list[Block]:
 
 
 def written(path: str) -> str:
-    """What the page has its reader write into a file."""
+    """Return the text that the page writes into a file."""
     for block in blocks():
         here = re.search(rf"^cat >{re.escape(path)} <<'END'\n(.+?)^END$", block.script, re.MULTILINE | re.DOTALL)
         if here:

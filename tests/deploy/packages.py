@@ -1,4 +1,4 @@
-"""Where pip of this environment takes packages from, for a pip that runs in an image or in another machine."""
+"""The package sources of this environment's pip, for a pip that runs in an image or in another machine."""
 
 import shlex
 import subprocess
@@ -7,12 +7,14 @@ from pathlib import Path
 
 
 def pip_files(folder: Path) -> dict[str, str]:
-    """What such a pip needs of this machine, and where it looks for it: a configuration, and what that names."""
+    """Return the files of this machine that such a pip needs, each with its path there: a configuration, and the files
+    that it names.
+    """
     options = _options()
     file = folder / "pip.conf"
     file.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in options.items()))
     words = {word for value in options.values() for word in value.split()}
-    # The pages of an index name files that lie beside them.
+    # The pages of an index refer to files next to them.
     indexes = {str(Path(word.removeprefix("file://")).parent) for word in words if word.startswith("file:///")}
     others = {word for word in words if word.startswith("/") and Path(word).exists()}
     return {str(file): "/etc/pip.conf"} | {path: path for path in indexes | others}

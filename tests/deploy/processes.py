@@ -1,4 +1,4 @@
-"""The parts of a node as they run in production, each a process of its own on a Redis that somebody else keeps."""
+"""The parts of a node as they run in production, each as a separate process on a Redis that another process runs."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ STOPPED_WITHIN = 10.0  # s, DESIGN 2
 
 @contextmanager
 def web_node(folder: Path, redis_url: str, command: Sequence[str] = WEB, **settings: str) -> Generator[NodeProcess]:
-    """A `relay-node web` that takes requests, with one web process."""
+    """Run a `relay-node web` with one web process that takes requests."""
     with NodeProcess(folder, command) as node:
         start(node, redis_url, **settings)
         until_ready(node)
@@ -29,7 +29,7 @@ def web_node(folder: Path, redis_url: str, command: Sequence[str] = WEB, **setti
 
 
 def start(node: NodeProcess, redis_url: str, **settings: str) -> None:
-    """Start a part on that Redis without waiting."""
+    """Start a part of a node on that Redis without waiting."""
     node.start(
         **{
             "RELAY_REDIS_URL": redis_url,
@@ -47,7 +47,7 @@ def until_ready(node: NodeProcess) -> None:
 
 
 def status(port: int, path: str) -> int:
-    """The status of a GET on a connection of its own; 0 if nobody answers."""
+    """Return the status of a GET on a new connection, or 0 if nobody answers."""
     try:
         return call(port, "GET", path)[0]
     except (OSError, http.client.HTTPException):
@@ -57,7 +57,7 @@ def status(port: int, path: str) -> int:
 def call(
     port: int, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """One request on a connection of its own: status, headers, body. Raises OSError, HTTPException."""
+    """Send one request on a new connection. Returns status, headers and body. Raises OSError, HTTPException."""
     with ExitStack() as stack:
         link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         stack.callback(link.close)
@@ -68,7 +68,7 @@ def call(
 
 
 def relay(port: int, text: str, **headers: str) -> dict[str, Any]:
-    """What the node acknowledges. Raises OSError, HTTPException and ValueError, if it refuses."""
+    """Relay a message, and return the acknowledgement. Raises OSError, HTTPException, and ValueError for a refusal."""
     number, _, body = call(port, "POST", "/api/v1/relay", {"message": text, "public": False}, headers)
     if number != 200:
         raise ValueError(f"{number}: {body!r}")
@@ -76,6 +76,6 @@ def relay(port: int, text: str, **headers: str) -> dict[str, Any]:
 
 
 def ends(node: NodeProcess) -> int:
-    """The status with which a process exits that is told to stop."""
+    """Tell a process to stop, and return its exit status."""
     node.signal(signal.SIGTERM)
     return node.wait()

@@ -1,4 +1,4 @@
-"""The real HAProxy with the configuration that is shipped, in front of web nodes on loopback."""
+"""The real HAProxy with the shipped configuration, in front of web nodes on loopback."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ VARIABLES = ("LISTEN", "METRICS", "NODE_1", "NODE_2", "PLAIN", "ACME", "RUN_AS")
 
 
 def haproxy() -> str:
-    """The program. Fails the test, and says what to install, where there is none."""
+    """Return the path of HAProxy. If there is none, fail the test and say what to install."""
     path = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
     if path is None:
         pytest.fail("no HAProxy to stand before the nodes: run `make system`, or apt-get install haproxy")
@@ -27,9 +27,9 @@ def haproxy() -> str:
 
 
 class Proxy:
-    """HAProxy on a port of its own; `nodes` are the ports of the web nodes, `tls` is a certificate with its key.
+    """HAProxy on a port of its own. `nodes` are the ports of the web nodes, `tls` is a certificate with its key.
 
-    With a certificate, or if asked to, it listens without TLS on another port, too, and sends clients on to https.
+    With a certificate, or with `sends_on`, it also listens without TLS on another port, and redirects clients to https.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Proxy:
         }
 
     def check(self) -> subprocess.CompletedProcess[str]:
-        """What HAProxy says of the configuration."""
+        """Let HAProxy check the configuration."""
         command = [haproxy(), "-c", "-f", str(self._config)]
         return subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
 
@@ -69,7 +69,7 @@ class Proxy:
         self._process.wait()
 
     def up(self) -> dict[str, bool]:
-        """Whether each node gets requests, by name."""
+        """Return whether each node gets requests, by name."""
         found = {
             line.split('server="')[1].split('"')[0]: line.endswith(" 1")
             for line in self.figures()
@@ -80,12 +80,12 @@ class Proxy:
         return found
 
     def has_left(self, name: str) -> bool:
-        """Whether a node gets no more requests, and has answered all that it got."""
+        """Return whether a node gets no more requests and has answered all that it got."""
         under_way = f'haproxy_server_current_sessions{{proxy="nodes",server="{name}"}} '
         return not self.up()[name] and f"{under_way}0" in self.figures()
 
     def sees(self, *states: bool) -> None:
-        """Return as soon as it knows who is there: node-1, node-2 ..."""
+        """Return as soon as the proxy's view of the nodes node-1, node-2 ... is this one."""
         expected = {f"node-{number}": state for number, state in enumerate(states, 1)}
         try:
             until(lambda: self.up() == expected, "it knows who is there")
@@ -93,7 +93,7 @@ class Proxy:
             raise TimeoutError(f"{late}: {self.up()} instead of {expected}") from None
 
     def requests(self) -> dict[str, int]:
-        """Answers that each node gave."""
+        """Return the number of answers of each node."""
         counts: dict[str, int] = {}
         for line in self.figures():
             if line.startswith("haproxy_server_http_responses_total{"):
@@ -102,12 +102,12 @@ class Proxy:
         return counts
 
     def figures(self) -> list[str]:
-        """The lines that Prometheus reads."""
+        """Return the lines of the metrics that Prometheus reads."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=PATIENCE) as answer:
             return answer.read().decode().splitlines()
 
     def retires(self) -> None:
-        """Have it leave its ports to another process, as a reload does, and return when it has."""
+        """Make HAProxy leave its ports to another process, as a reload does, and wait until it has."""
         self._process.send_signal(signal.SIGUSR1)
         until(lambda: "Proxy clients stopped" in self.log(), f"HAProxy retires; see {self._log}")
 

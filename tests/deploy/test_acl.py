@@ -1,4 +1,4 @@
-"""A node works as the users of deploy/redis, and those users can do no more than that."""
+"""A node works with the users of deploy/redis, and those users have no further rights."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ FORBIDDEN = (
 
 
 class WithUsers(RedisServer):
-    """A server that knows the users of a file, and nobody else."""
+    """A server with only the users of a file."""
 
     def __init__(self, folder: Path, users: Path, *options: str) -> None:
         super().__init__(folder, "--aclfile", str(users), *options, port=free_port())
@@ -87,7 +87,7 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
 
 
 def test_slots_move_while_the_user_of_replicas_has_the_rights_that_the_page_names(tmp_path: Path) -> None:
-    """With those of the file alone, each server is refused by the other."""
+    """With only the rights in the file, the servers refuse each other's commands."""
     (rights,) = re.findall(r"`(ACL SETUSER relay-replica [^`]+)`", PAGE)
     user = next(row for row in USERS.read_text().splitlines() if row.startswith("user relay-replica "))
     password = next(word[1:] for word in user.split() if word[0] == ">")
@@ -121,12 +121,12 @@ def test_slots_move_while_the_user_of_replicas_has_the_rights_that_the_page_name
 
 
 def migrated(cluster: Cluster, slot: int, target: RedisServer) -> bytes:
-    """How the move of a slot as a whole has ended: `success` or `failed`."""
+    """Move a whole slot, and return how the move ended: `success` or `failed`."""
     source = cluster.primary_of(slot)
     source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", cluster.node_id(target))
 
     def state() -> bytes:
-        return source.do("CLUSTER", "GETSLOTMIGRATIONS")[0][b"state"]  # the newest is the first
+        return source.do("CLUSTER", "GETSLOTMIGRATIONS")[0][b"state"]  # the newest move is the first
 
     servers.until(lambda: state() in (b"success", b"failed"), "the move has ended")
     return state()

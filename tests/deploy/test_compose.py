@@ -1,4 +1,4 @@
-"""compose.yaml holds together: by Compose's own schema, by the settings of the program, and by its own names."""
+"""compose.yaml is consistent: with Compose's own schema, with the settings of the program, and in its own names."""
 
 import http.client
 import ipaddress
@@ -27,7 +27,7 @@ NODES = ("web-1", "web-2", "worker")
 
 
 def loaded(name: str) -> Settings:
-    """The settings as the program reads them in that container; the image's come first."""
+    """Return the settings as the program reads them in that container, on top of those of the image."""
     return load({"RELAY_HOST": "0.0.0.0", "RELAY_PORT": "8000", "RELAY_DATA_DIR": "/data"} | environment(name))
 
 
@@ -93,12 +93,14 @@ def test_the_cluster_is_named_alike_everywhere() -> None:
     assert services()["cluster-create"]["command"][1:] == addresses
     subnet = ipaddress.ip_network(composition()["networks"]["store"]["ipam"]["config"][0]["subnet"])
     assert all(ipaddress.ip_address(address.partition(":")[0]) in subnet for address in addresses)
-    # A volume each: two servers on one would destroy it.
+    # A separate volume for each: two servers on one volume would destroy its data.
     assert len({services()[name]["volumes"][0] for name in redis_servers()}) == 6
 
 
 def test_only_the_load_balancer_is_believed() -> None:
-    """With a second network in common, a web node may see it come from there, and take all clients for one."""
+    """If the load balancer shared a second network with a web node, the node might see it under an untrusted address,
+    and take all clients for one.
+    """
     for name in ("web-1", "web-2"):
         assert networks("balancer") & networks(name) == {"edge"}
     edge = composition()["networks"]["edge"]["ipam"]["config"][0]["subnet"]
@@ -128,7 +130,7 @@ def test_who_is_reached_from_outside() -> None:
     }
     inside = {name for name, network in composition()["networks"].items() if network and network.get("internal")}
     assert inside == {"edge", "store"}
-    for name in published:  # a port of a container that has internal networks only is not published
+    for name in published:  # the ports of a container that has only internal networks are not published
         assert networks(name) - inside, name
 
 
@@ -172,7 +174,7 @@ def test_the_certificate_of_the_head_is_the_one_that_the_load_balancer_reads(tmp
         context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "relay.pem"))
         link = http.client.HTTPSConnection("localhost", proxy.port, context=context, timeout=PATIENCE)
         link.request("GET", "/health")
-        assert link.getresponse().status == 503  # no node is there
+        assert link.getresponse().status == 503  # no node runs
         link.close()
 
 
@@ -218,7 +220,7 @@ def test_an_image_has_one_name_and_the_base_of_the_node_is_that_of_the_dockerfil
 
 
 def test_images_are_pinned_by_the_digests_that_a_registry_tells(tmp_path: Path) -> None:
-    """No registry is asked here: a docker that answers in its place."""
+    """No registry is contacted: a fake docker answers in its place."""
     digest = f"sha256:{'0123456789abcdef' * 4}"
     docker = tmp_path / "docker"
     docker.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "buildx imagetools inspect" ] && echo {digest}\n')

@@ -1,6 +1,6 @@
-"""Every command of compose.yaml that is ours, run as it stands there, on loopback ports and without containers.
+"""Every command of ours in compose.yaml, run as it stands there, on loopback ports and without containers.
 
-Not run: what stands in the images of others for S3, Prometheus and Grafana.
+Not run are the third-party images for S3, Prometheus and Grafana.
 """
 
 import json
@@ -25,7 +25,7 @@ HERE = "127.0.0.1"
 
 
 def redis_options(name: str) -> list[str]:
-    """The options of a Redis service, without the port, which is the test's."""
+    """Return the options of a Redis service, without the port, which the test chooses."""
     program, *options = services()[name]["command"]
     assert program == "redis-server"
     if "--port" in options:
@@ -36,7 +36,7 @@ def redis_options(name: str) -> list[str]:
 
 
 def healthy(name: str, old: str, new: int) -> bool:
-    """Whether the health check of a service is content, on another port."""
+    """Return whether a service's health check succeeds, on another port."""
     kind, *command = services()[name]["healthcheck"]["test"]
     assert kind == "CMD"
     assert shutil.which("redis-cli"), "no redis-cli: run `make system`, or apt-get install redis-tools"
@@ -48,7 +48,7 @@ def healthy(name: str, old: str, new: int) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[list[RedisServer]]:
-    """The Redis services, made one cluster by the one-shot service; started twice, as by a second `up`."""
+    """The Redis services, joined to a cluster by the one-shot service, which is run twice, as by a second `up`."""
     folder = tmp_path_factory.mktemp("redis")
     with ExitStack() as stack:
         servers = [
@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[list[RedisSer
 
 
 def settings_of(name: str, cluster: list[RedisServer], search: RedisServer) -> dict[str, str]:
-    """The environment of a node service, with addresses of this machine."""
+    """Return the environment of a node service, with addresses of this machine."""
     members = ",".join(f"{HERE}:{server.port}" for server in cluster)
     return environment(name) | {
         "RELAY_REDIS_URL": f"redis+cluster://{members}",
@@ -134,7 +134,7 @@ def test_the_redis_of_the_composition_keeps_what_the_settings_promise(
         monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path / "data"))
         checked = subprocess.run([PROGRAM, "check"], capture_output=True, text=True, check=False, timeout=PATIENCE)
     missing = [line for line in checked.stdout.splitlines() if line.startswith("missing")]
-    assert [line.split()[1:3] for line in missing] == [["blob", "store"]]  # that one is not here
+    assert [line.split()[1:3] for line in missing] == [["blob", "store"]]  # the blob store does not run here
     for subject in ("durability", "eviction"):
         lines = [line.split() for line in checked.stdout.splitlines() if f" {subject} " in line]
         assert [line[0] for line in lines] == ["ok"] * 3

@@ -1,4 +1,4 @@
-"""The Dockerfile, instruction by instruction, on this machine; `make image-test` builds the image and runs it."""
+"""The Dockerfile, instruction by instruction, on this machine. `make image-test` builds the image and runs it."""
 
 import fnmatch
 import json
@@ -25,7 +25,7 @@ STEPS = [line.split(None, 1) for line in LINES if line.strip() and not line.star
 
 
 def arguments(instruction: str) -> list[str]:
-    """What follows each use of an instruction."""
+    """Return the arguments of each use of an instruction."""
     return [rest for name, rest in STEPS if name == instruction]
 
 
@@ -34,7 +34,7 @@ def environment() -> dict[str, str]:
 
 
 def runs(stage: str) -> list[str]:
-    """The commands of a stage's RUN instructions; the last stage has no name."""
+    """Return the commands of a stage's RUN instructions. The last stage has no name."""
     found: dict[str, list[str]] = {}
     here = ""
     for name, rest in STEPS:
@@ -46,12 +46,12 @@ def runs(stage: str) -> list[str]:
 
 
 def copied() -> list[str]:
-    """What is copied from the sources."""
+    """Return the source paths that are copied into the image."""
     return [source for rest in arguments("COPY") if "--from" not in rest for source in rest.split()[:-1]]
 
 
 def ignored(path: str) -> bool:
-    """Whether .dockerignore keeps a path out of the build; the last line that matches decides."""
+    """Return whether .dockerignore excludes a path from the build. The last matching line decides."""
     verdict = False
     for line in (ROOT / ".dockerignore").read_text().splitlines():
         pattern = line.removeprefix("!").removeprefix("**/")

@@ -1,6 +1,6 @@
-"""The image, built from the Dockerfile and run as a container is: `make image-test`.
+"""The image, built from the Dockerfile and run like a container: `make image-test`.
 
-It takes some minutes and half a gigabyte of packages, so it is no part of `make test`.
+It takes some minutes and half a gigabyte of packages, so it is not part of `make test`.
 """
 
 import json
@@ -20,7 +20,7 @@ from tests.support.servers import RedisServer, free_port, until
 
 pytestmark = pytest.mark.skipif(os.environ.get("IMAGE") != "build", reason="`make image-test` builds the image")
 
-LARGEST = 900 * 2**20  # bytes of all files; torch alone would be as much
+LARGEST = 900 * 2**20  # bytes of all files; torch alone would take as much
 WITHOUT = ("torch", "transformers", "sentence_transformers", "onnx", "pytest")
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 START = 120.0  # s, the first start loads a model
@@ -39,7 +39,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Generator[Image]:
 
 @pytest.fixture(scope="module")
 def serving(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Generator[NodeProcess]:
-    """The image's own command, on a volume of its own."""
+    """The image's default command, on a volume of its own."""
     data = tmp_path_factory.mktemp("volume") / "data"
     with image.node(data).start() as node:
         until(lambda: status(node.port, "/ready") == 200, f"it is ready {node.words()}", START)
@@ -97,7 +97,7 @@ def test_the_health_check_asks_the_port_that_the_node_has(image: Image, serving:
 
 
 def test_the_commands_of_its_operator_work_inside(image: Image, serving: NodeProcess) -> None:
-    """As `docker exec` runs them: the same image, user, environment and volume."""
+    """As `docker exec` runs them: with the same image, user, environment and volume."""
     shown = image.run([NAME, "admin", "status", "--json"], volume(serving))
     assert shown.returncode == 0, shown.stderr
     listed = image.run([NAME, "admin", "threads", "list", "--json"], volume(serving))

@@ -1,4 +1,6 @@
-"""deploy/install.sh ends well, wherever it was stopped before: in a namespace where /opt is a folder of the test."""
+"""deploy/install.sh ends well, wherever it was stopped before. It runs in a namespace where /opt is a folder of the
+test.
+"""
 
 import os
 import subprocess
@@ -12,8 +14,8 @@ from tests.support.servers import PATIENCE
 INSTALL = 'mount --bind "$1" /opt; shift; exec sh deploy/install.sh "$@"'
 STEPS = ("venv", "install requirements", "install source", "check")
 
-# In place of Python and pip: each says which step it is, and at the step $STOP_AT fails, or sends $STOP_BY
-# to the installer.
+# Stand-ins for Python and pip. Each recognises which step it is; at the step $STOP_AT it fails, or sends the signal
+# $STOP_BY to the installer.
 PYTHON = """#!/bin/sh
 mkdir -p "$3/bin"
 cp "$(dirname "$0")/pip" "$3/bin/pip"
@@ -34,7 +36,7 @@ kill -s "$STOP_BY" "$PPID"
 
 
 class Machine:
-    """A machine with one version installed."""
+    """A machine with one installed version."""
 
     def __init__(self, folder: Path) -> None:
         self.opt, self.programs = folder / "opt", folder / "bin"
@@ -50,7 +52,7 @@ class Machine:
         (self.opt / name).symlink_to(f"/opt/{target}")
 
     def install(self, *words: str, at: str = "", by: str = "") -> subprocess.CompletedProcess[str]:
-        """Run the script, and stop it at that step."""
+        """Run the installer, and stop it at the step `at` with `by`: FAIL, or a signal."""
         return subprocess.run(
             ["unshare", "--map-root-user", "--mount", "sh", "-eu", "-c", INSTALL, "sh", self.opt, *words],
             cwd=ROOT,
@@ -63,7 +65,7 @@ class Machine:
 
     @property
     def leads_to(self) -> tuple[str, str]:
-        """The names of the versions that the two links lead to."""
+        """Return the names of the versions that the two links point to."""
         links = [self.opt / "relay-node", self.opt / "relay-node-former"]
         found = [link.readlink().name if link.is_symlink() else "" for link in links]
         return found[0], found[1]
@@ -88,7 +90,7 @@ def test_an_installation_that_is_stopped_changes_nothing_and_leaves_nothing_behi
     assert machine.leads_to == ("relay-node-old", "")
     left = machine.versions - {"relay-node-old"}
     assert len(left) == (by == "KILL")
-    for name in left:  # as if the next one came a second later
+    for name in left:  # as if the next installation came a second later
         (machine.opt / name).rename(machine.opt / "relay-node-left")
     again = machine.install()
     assert again.returncode == 0, again.stderr
@@ -112,7 +114,9 @@ def test_what_another_installation_is_making_stays(machine: Machine) -> None:
 
 
 def test_it_does_not_claim_to_have_gone_back_where_both_links_lead_to_one_version(machine: Machine) -> None:
-    """As after an installation that was stopped between its last two steps; the next one ends well."""
+    """The links are left like this by an installation that is stopped between its last two steps. The next installation
+    ends well.
+    """
     machine.link("relay-node-former", "relay-node-old")
     back = machine.install("--back")
     assert (back.returncode, back.stderr) == (1, "there is no former version to go back to\n")

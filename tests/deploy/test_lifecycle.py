@@ -1,4 +1,4 @@
-"""How the parts of a node come and go: in any order, in good time, and so that a load balancer can follow."""
+"""How the parts of a node start and stop: in any order, in good time, and so that a load balancer can follow."""
 
 import http.client
 import json
@@ -57,9 +57,10 @@ def test_a_node_that_drains_says_so_and_serves_on_until_it_stops(tmp_path: Path,
 
 
 def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, empty_redis: RedisServer) -> None:
-    """Only those that were alive got the signal: one that took the place of another called load balancers back.
+    """The signal to drain reaches only processes that are alive; a later one learns of the drain from a shared flag.
+    Otherwise it would call load balancers back.
 
-    It did so again with Python 3.14, which does not fork unless it is told to.
+    The flag must be shared even where processes are not forked, as with Python 3.14.
     """
     command = (sys.executable, "-c", WITHOUT_FORK, "web")
     with web_node(tmp_path, empty_redis.url, command, RELAY_DRAIN_SECONDS="300") as node:
@@ -71,7 +72,7 @@ def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, emp
         told: set[bytes] = set()
 
         def is_draining() -> bool:
-            told.add(call(node.port, "GET", "/ready")[2])  # waits until another process takes it
+            told.add(call(node.port, "GET", "/ready")[2])  # waits until another process accepts it
             return b'{"status":"draining"}' in told
 
         until(is_draining, "the next one drains")
@@ -81,7 +82,7 @@ def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, emp
 
 
 def test_a_node_whose_metrics_folder_is_gone_stops_all_the_same(tmp_path: Path, empty_redis: RedisServer) -> None:
-    folder = tmp_path / "metrics"  # in /dev/shm, whose files of a user logind removes when that user logs out
+    folder = tmp_path / "metrics"  # as in /dev/shm, where logind removes a user's files when that user logs out
     with web_node(tmp_path, empty_redis.url, RELAY_ADMIN_PORT=str(free_port()), RELAY_METRICS_DIR=str(folder)) as node:
         shutil.rmtree(folder)
         assert ends(node) == 0
@@ -114,7 +115,7 @@ def test_a_request_that_is_held_for_news_is_answered_when_the_drain_is_over(
 def test_a_client_that_takes_no_answer_does_not_have_a_stopping_process_killed(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
-    """A stop took seven seconds, and what the process reports last was lost."""
+    """Otherwise a stop takes seven seconds, and the last report of the process is lost."""
     with web_node(tmp_path, empty_redis.url) as node, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", node.port))

@@ -1,4 +1,4 @@
-"""docs/one-machine.md holds together: what it installs is there, and what it writes its readers accept.
+"""docs/one-machine.md is consistent: what it installs exists, and the programs accept the files that it writes.
 
 `make one-machine-test` runs the page itself (test_one_machine_run.py).
 """
@@ -59,8 +59,8 @@ def test_the_node_believes_the_proxy_and_prometheus_asks_where_it_answers() -> N
 
 
 def test_the_certificates_of_the_node_are_given_to_the_proxy_and_no_others() -> None:
-    """Certbot 2.1 runs a --deploy-hook for the first certificate and its renewals, and the scripts of
-    renewal-hooks/deploy for renewals of any certificate.
+    """Certbot 2.1 runs a --deploy-hook for the first certificate and its renewals, but the scripts in
+    renewal-hooks/deploy for the renewals of any certificate.
     """
     (first,) = [block.script for block in blocks() if "certbot certonly" in block.script]
     command = shlex.split(first.partition("\ncurl")[0])
@@ -98,7 +98,7 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
 
 
 def test_going_back_without_a_former_version_changes_nothing() -> None:
-    """Every link of that script is below /opt, so it is run where there is no former one."""
+    """The script's links are all below /opt, so it is run only where /opt has no former version."""
     if Path("/opt/relay-node-former").is_symlink():
         pytest.skip("this machine has a former version")
     ran = subprocess.run(
@@ -110,7 +110,7 @@ def test_going_back_without_a_former_version_changes_nothing() -> None:
 
 @pytest.mark.parametrize("words", [["--bakc"], ["back"], ["--back", "now"], ["--help"]], ids=" ".join)
 def test_the_installer_does_nothing_with_words_that_it_does_not_know(words: list[str], tmp_path: Path) -> None:
-    """It took them for none, and installed. Its PATH has nothing here that it could install with."""
+    """The installer must not ignore unknown words and install. The test's PATH has nothing to install with."""
     for program in ("dirname", "sh"):
         (tmp_path / program).symlink_to(str(shutil.which(program)))
     ran = subprocess.run(

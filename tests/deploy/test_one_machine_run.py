@@ -1,7 +1,7 @@
-"""docs/one-machine.md, command by command, on a Debian that systemd boots: `make one-machine-test`.
+"""docs/one-machine.md, command by command, on a Debian booted by systemd: `make one-machine-test`.
 
-It takes some ten minutes and a gigabyte of packages, so it is no part of `make test`. Not run is what needs a
-certificate authority; the certificate that the page has the machine make for itself stands in for the real one.
+It takes some ten minutes and a gigabyte of packages, so it is not part of `make test`. Commands that need a certificate
+authority are not run; the self-signed certificate that the page lets the machine make stands in for the real one.
 """
 
 import json
@@ -23,7 +23,7 @@ MESSAGE = '{"message":"Hello, is anybody there who can read this?","public":fals
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Generator[Debian]:
-    """A bare machine on which the packages of the page have been fetched."""
+    """A bare machine on which the page's packages have been fetched."""
     if os.geteuid() != 0:
         pytest.fail("a machine is booted as root here: run `sudo make one-machine-test`")
     debian = Debian(tmp_path_factory.mktemp("machine"))
@@ -38,7 +38,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Generator[Debian]:
 
 
 def run(machine: Debian, *headings: str) -> list[str]:
-    """Run the blocks below those headings; all but the last two headings of the page, if none is named."""
+    """Run the blocks below these headings; by default, all but those of the page's upgrade and of a lost machine."""
     wanted = [
         block
         for block in blocks()
@@ -51,10 +51,10 @@ def run(machine: Debian, *headings: str) -> list[str]:
 
 
 def status(machine: Debian, path: str) -> int:
-    """What a client gets in the end.
+    """Return the status that a client gets in the end.
 
-    It tries again when told to: the proxy learns a moment later that the node is ready. And while HAProxy reloads, its
-    old process still answers, with the old certificate.
+    The request is retried, because the proxy learns a moment later that the node is ready, and because HAProxy's old
+    process still answers with the old certificate while it reloads.
     """
     again = "--retry 20 --retry-delay 1 --retry-all-errors"
     answered = machine.run(f"{CURL} {again} --write-out '\n%{{http_code}}' https://relay.example{path}")
@@ -66,7 +66,7 @@ def test_the_page_makes_a_node_that_outlives_an_upgrade_and_its_machine(machine:
     assert json.loads(posted)["status"] == "acknowledged"
     assert json.loads(posted)["post_url"].startswith("https://relay.example/")
 
-    # The proxy says who the client is, and the node believes it.
+    # The proxy reports the client's address, and the node trusts the proxy.
     assert "127.0.0.1" in machine.run("grep TRUSTED /etc/relay-node.env")
     told = machine.run(
         f"{CURL} --include -H 'content-type: application/json' -d '{MESSAGE}' https://relay.example/api/v1/relay"
@@ -74,12 +74,12 @@ def test_the_page_makes_a_node_that_outlives_an_upgrade_and_its_machine(machine:
     assert "ratelimit:" in told.lower()
     kept = json.loads(told.splitlines()[-1])["reference_id"]
 
-    # Who comes without TLS is sent on, and the certificate authority reaches whom it looks for (nobody, here).
+    # Requests without TLS are redirected, and those of the certificate authority are passed on (to nobody, here).
     plain = "curl --silent --output /dev/null --write-out '%{http_code}' --resolve relay.example:80:127.0.0.1 http://relay.example"
     assert machine.run(f"{plain}/health") == "308"
     assert machine.run(f"{plain}/.well-known/acme-challenge/x") == "503"
 
-    # A renewed certificate, as certbot hands it over.
+    # A renewed certificate, as certbot passes it on.
     machine.run(
         "mkdir -p /tmp/renewed && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=relay.example "
         "-addext subjectAltName=DNS:relay.example -keyout /tmp/renewed/privkey.pem -out /tmp/renewed/fullchain.pem && "
@@ -88,7 +88,7 @@ def test_the_page_makes_a_node_that_outlives_an_upgrade_and_its_machine(machine:
     )
     assert status(machine, "/health") == 200
 
-    # Prometheus reads the node and the proxy, with the rules; the firewall is there; the timer will go off.
+    # Prometheus reads the node and the proxy, with the rules; the firewall is active; the timer is set.
     machine.run("curl --silent --fail --retry 20 --retry-all-errors --retry-delay 1 'http://127.0.0.1:9090/-/ready'")
     rules = machine.run("curl --silent --fail http://127.0.0.1:9090/api/v1/rules")
     assert "RelayStoreDown" in rules

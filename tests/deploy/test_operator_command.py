@@ -1,4 +1,6 @@
-"""deploy/systemd/relay-node.sh runs a command with the settings of the service, read from its files as systemd does."""
+"""deploy/systemd/relay-node.sh runs a command with the settings of the service, read from its files as systemd reads
+them.
+"""
 
 import subprocess
 from pathlib import Path
@@ -69,10 +71,10 @@ URL = "rediss://relay:p$ss&w;rd@10.0.0.1:6379/0?ssl_cert_reqs=required&ssl_ca_ce
     ],
 )
 def test_a_value_is_read_as_systemd_reads_it(line: str, value: str, tmp_path: Path) -> None:
-    """Each was compared with what systemd 252 (load_env_file) makes of it."""
+    """Each case was compared with the result of systemd 252 (load_env_file)."""
     settings(tmp_path, SETTINGS, f"# before\n{line}\n")
     assert Ran(tmp_path, "check").environment["A"] == value
-    settings(tmp_path, SETTINGS, line)  # whose last line does not end
+    settings(tmp_path, SETTINGS, line)  # without a line break at the end
     assert Ran(tmp_path, "check").environment["A"] == value
 
 
@@ -100,7 +102,7 @@ def test_a_command_runs_as_the_user_of_the_service_with_its_words_as_they_are(tm
     ("words", "user"), [("admin status", "relay-operator"), ("restore here", "relay-operator"), ("check", "relay")]
 )
 def test_the_operator_has_a_user_of_redis_of_their_own(words: str, user: str, tmp_path: Path) -> None:
-    """And `check` looks at the rights of the node's."""
+    """`check`, however, examines the rights of the node's user."""
     settings(tmp_path, SETTINGS, "RELAY_REDIS_URL=redis://relay:a@10.0.0.1\nRELAY_NODE_ID=here\n")
     settings(tmp_path, OPERATOR, "RELAY_REDIS_URL=redis://relay-operator:b@10.0.0.1\n")
     environment = Ran(tmp_path, *words.split()).environment
@@ -111,4 +113,4 @@ def test_the_operator_has_a_user_of_redis_of_their_own(words: str, user: str, tm
 def test_the_backup_of_each_night_is_made_by_that_user_too() -> None:
     unit = SCRIPT.with_name("relay-node-backup.service").read_text().splitlines()
     files = [line.partition("=")[2] for line in unit if line.startswith("EnvironmentFile=")]
-    assert files == [f"-{SETTINGS}", f"-{OPERATOR}"]  # the later one wins
+    assert files == [f"-{SETTINGS}", f"-{OPERATOR}"]  # the later file takes precedence

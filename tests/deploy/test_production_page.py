@@ -1,4 +1,4 @@
-"""docs/production.md says what is so: its names, its files, and its table of partitions."""
+"""docs/production.md is true: its names, its files, and its table of partitions."""
 
 import json
 import re
@@ -32,7 +32,9 @@ def test_the_table_of_partitions_is_what_an_even_split_of_slots_gives() -> None:
 
 
 def test_the_bucket_s_rule_removes_nothing_that_is_alive() -> None:
-    """An artifact is completed in time, verified in time, and then kept; S3 counts days from when the object came."""
+    """An artifact may be completed late, verified late, and is then kept for its lifetime. S3 counts days from the
+    upload.
+    """
     (example,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
     (rule,) = json.loads(example)["Rules"]
     longest = COMPLETION_MS + VERIFICATION_MS + Settings().artifact_ttl * 1000

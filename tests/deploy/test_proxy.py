@@ -1,4 +1,4 @@
-"""What the shipped HAProxy configuration does for clients and nodes: tried with the real one."""
+"""What the shipped HAProxy configuration does for clients and nodes, tested with the real HAProxy."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 LONGEST_WAIT = 30  # s that a request may be held (DESIGN 6)
-BETWEEN_SIGNS_OF_LIFE = 15  # s on an event stream
+BETWEEN_SIGNS_OF_LIFE = 15  # s between heartbeats of an event stream
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_one_address_cannot_have_all_connections(proxy: Proxy) -> None:
 
     with ExitStack() as stack:
         crowd: list[socket.socket] = []
-        for _ in range(256):  # each asks in time; who is answered has been accepted, and counts
+        for _ in range(256):  # each sends its request in time; a client that is answered has been accepted, and counts
             crowd.append(stack.enter_context(connect("127.0.0.23")))
             _ask(crowd[-1])
         with pytest.raises(ConnectionError), connect("127.0.0.23") as one_more:
@@ -115,7 +115,7 @@ def test_one_address_cannot_have_all_connections_where_there_is_no_tls(tmp_path:
 
 
 def test_one_address_cannot_open_connections_as_fast_as_it_can(tmp_path: Path, node: NodeProcess) -> None:
-    """A handshake of TLS takes longer than most requests. Here five are as many as an address has, eight a site."""
+    """A TLS handshake takes longer than most requests. Here an address has five new connections, and a site eight."""
     altered = tmp_path / "haproxy.cfg"
     few = {"conn_rate(10s)": "conn_rate(1h)", "gt 500 }": "gt 5 }", "gt 2000 }": "gt 8 }"}
     altered.write_text(_altered({"ipmask(32,48)": "ipmask(24,48)", **few}))
@@ -142,7 +142,7 @@ def test_one_address_cannot_open_connections_as_fast_as_it_can(tmp_path: Path, n
 def test_a_client_does_not_choose_a_key_exchange_that_takes_long(
     tmp_path: Path, node: NodeProcess, group: str, is_taken: bool
 ) -> None:
-    """Over a finite field of 8,192 bits it took 0.12 s of the proxy, and nothing of its client."""
+    """A finite field of 8,192 bits would cost the proxy 0.12 s, and its client nothing."""
     key, made = tmp_path / "key.pem", tmp_path / "made.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=relay.example"]
     subprocess.run([*command, "-keyout", key, "-out", made], check=True, capture_output=True)
@@ -174,7 +174,7 @@ def test_one_address_cannot_have_all_requests_by_putting_many_on_a_connection(pr
 
 
 def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_path: Path, node: NodeProcess) -> None:
-    """Loopback has no /48s, so here a /24 stands for one, and has three connections and two requests at a time."""
+    """Loopback has no /48s, so a /24 stands for a site here, and has three connections and two requests at a time."""
     altered = tmp_path / "haproxy.cfg"
     few = {"ipmask(32,48)": "ipmask(24,48)", "conn_cur(sites) gt 1024": "conn_cur(sites) gt 3", "int(256)": "int(2)"}
     altered.write_text(_altered(few))
@@ -199,7 +199,7 @@ def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_
             each.sendall(held)
 
         def third_is_refused() -> bool:
-            # An answered request counts until the proxy has closed its stream, so a held one may be refused at first.
+            # An answered request counts until the proxy has closed its stream, so at first a held one may be refused.
             refused, _, _ = select.select(crowd[:2], [], [], 0)
             for each in refused:
                 assert each.recv(4096).startswith(b"HTTP/1.1 429")
@@ -211,7 +211,9 @@ def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_
 
 
 def test_the_fuller_the_nodes_the_fewer_requests_an_address_may_have(tmp_path: Path, node: NodeProcess) -> None:
-    """Otherwise sixteen addresses had all requests that a node takes. Here it takes eight, and four are half."""
+    """Otherwise sixteen addresses could take all requests that a node accepts. Here it accepts eight, and four are
+    half.
+    """
     altered = tmp_path / "haproxy.cfg"
     few = {"maxconn 4000": "maxconn 8", "lt 2000": "lt 5", "int(64)": "int(1)", "lt 1000": "lt 0", "lt 500": "lt 0"}
     altered.write_text(_altered(few))
@@ -232,7 +234,7 @@ def test_the_fuller_the_nodes_the_fewer_requests_an_address_may_have(tmp_path: P
 
 
 def _altered(replaced: Mapping[str, str]) -> str:
-    """The shipped configuration with other values, each of which it must have."""
+    """Return the shipped configuration with some values replaced. Each value must occur in it."""
     config = CONFIG.read_text()
     for there, here in replaced.items():
         assert there in config
@@ -250,7 +252,7 @@ def _is_ready_for(port: int, address: str) -> bool:
 
 
 def _ask(link: socket.socket) -> bytes:
-    """What the proxy answers; raises ConnectionError if it hangs up."""
+    """Return the proxy's answer. Raises ConnectionError if it closes the connection."""
     link.sendall(b"GET /ready HTTP/1.1\r\nHost: here\r\n\r\n")
     answer = link.recv(4096)
     if not answer:

@@ -1,4 +1,6 @@
-"""What the shipped HAProxy configuration repeats at another node when one dies: nothing that may be done twice."""
+"""Which requests the shipped HAProxy configuration repeats at another node when one dies: none that must not be done
+twice.
+"""
 
 import socket
 import threading
@@ -17,7 +19,7 @@ REQUESTS = 20
 
 
 class Dying:
-    """A node that says it is ready, and ends the connection of every other request without an answer."""
+    """A node that says it is ready, and closes the connection of every other request without an answer."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -41,7 +43,7 @@ class Dying:
                         link.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
                     else:
                         self.taken += 1
-        except OSError:  # closed
+        except OSError:  # the listener was closed
             return
 
 
@@ -83,7 +85,7 @@ def test_a_write_without_a_key_goes_to_one_node_only(proxy: Proxy, dying: Dying)
 
 
 def test_a_call_of_a_tool_goes_to_one_node_only_whatever_its_header_says(proxy: Proxy, dying: Dying) -> None:
-    """A tool is told its key by an argument; the header counts for nothing there."""
+    """A tool gets its key as an argument; the header has no effect there."""
     said = {"name": "relay_message", "arguments": {"message": HELLO, "public": False}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": said}
     headers = {"Accept": "application/json, text/event-stream", "Idempotency-Key": str(uuid4())}
@@ -93,6 +95,6 @@ def test_a_call_of_a_tool_goes_to_one_node_only_whatever_its_header_says(proxy: 
 
 
 def test_a_removal_goes_to_one_node_only(proxy: Proxy, dying: Dying) -> None:
-    """Another node would say that there is no such thing, though the first may just have removed it."""
+    """Another node could say that the entity is unknown, because the first one has just removed it."""
     found = [call(proxy.port, "DELETE", f"/api/v1/agents/{uuid4()}")[0] for _ in range(REQUESTS)]
     assert found.count(502) == dying.taken > 0

@@ -1,4 +1,4 @@
-"""Every web node is replaced, one after the other, while clients go on: not one request fails."""
+"""Every web node is replaced, one after the other, while clients continue: not a single request fails."""
 
 import http.client
 import json
@@ -16,12 +16,12 @@ from tests.support.servers import PATIENCE, RedisServer, until
 
 ROUNDS = 5 if FULL else 1
 WRITERS = 4
-PAUSE = 0.01  # s between two writes of a writer: the machine has processes to start as well
-DRAIN = "300"  # s; a second signal ends it, once the proxy has seen that the node drains, however busy the machine is
+PAUSE = 0.01  # s between two writes of a writer, because the machine has processes to start as well
+DRAIN = "300"  # s; a second signal ends the drain, once the proxy has seen it, however busy the machine is
 
 
 class Load:
-    """Clients that write on connections they keep, read what they wrote, and hold requests for news."""
+    """Clients that write on kept connections, read what they wrote, and hold requests with `wait`."""
 
     def __init__(self, port: int) -> None:
         self.failures: list[str] = []
@@ -84,7 +84,7 @@ def test_nodes_are_replaced_under_load_without_a_failed_request(tmp_path: Path, 
         web = partial(web_node, redis_url=shared_redis.url, **settings)
         nodes = [stack.enter_context(web(tmp_path / name)) for name in ("one", "two")]
         for node in nodes:
-            stack.callback(node.kill)  # at the end, when they would begin to drain
+            stack.callback(node.kill)  # at the end, before they would begin to drain
         proxy = stack.enter_context(Proxy(tmp_path, *(node.port for node in nodes)))
         proxy.sees(True, True)
         with Load(proxy.port) as load:

@@ -1,4 +1,4 @@
-"""The systemd units: systemd accepts them, and what they run and set is what the program has."""
+"""The systemd units: systemd accepts them, and the commands and settings that they use exist in the program."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ BACKUP = FOLDER / "relay-node-backup.service"
 UNITS = sorted(path for path in FOLDER.glob("*.service") if path != BACKUP)
 INSTALLED = "/opt/relay-node/bin"
 HERE = Path(sys.executable).parent
-MOST_EXPOSED = 2.5  # of 10, as `systemd-analyze security` counts
+MOST_EXPOSED = 2.5  # of 10, on the scale of `systemd-analyze security`
 
 
 def unit(path: Path) -> RawConfigParser:
@@ -34,14 +34,14 @@ def unit(path: Path) -> RawConfigParser:
 
 
 def command(path: Path, instance: str = "1") -> list[str]:
-    """What a unit starts, with the programs of this environment."""
+    """Return the command that a unit starts, with the programs of this environment."""
     words = unit(path)["Service"]["ExecStart"].replace("%i", instance).split()
     assert any(word.startswith(f"{INSTALLED}/") for word in words)
     return [word.replace(INSTALLED, str(HERE)) for word in words]
 
 
 def role(path: Path) -> str:
-    """The command of `relay-node` that a unit runs."""
+    """Return the command of `relay-node` that a unit runs."""
     return command(path)[-1]
 
 
@@ -50,7 +50,7 @@ def environment(path: Path) -> dict[str, str]:
 
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
-    """What systemd-analyze says. Fails the test where there is none."""
+    """Return the output of systemd-analyze. Fails the test if it is not installed."""
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.fail("no systemd-analyze to check the units with: run `make system`, or apt-get install systemd")
@@ -86,7 +86,9 @@ def test_a_unit_is_confined(path: Path) -> None:
 
 
 def test_only_a_backup_for_which_redis_was_out_of_reach_is_tried_again(tmp_path: Path) -> None:
-    """After a start of the machine Redis was still loading its data, and no backup was made until the next night."""
+    """After a boot, Redis may still be loading its data. Without a retry, there would be no backup until the next
+    night.
+    """
     service = unit(BACKUP)["Service"]
     assert service["Restart"] == "on-failure"
     never = set(map(int, service["RestartPreventExitStatus"].split()))
@@ -106,7 +108,7 @@ def test_the_timer_makes_one_backup_after_another_and_removes_the_oldest(tmp_pat
             made = subprocess.run(words, env=given, capture_output=True, text=True, check=False)
             assert made.returncode == 0, made.stderr
             newest = max(path.name for path in place.iterdir())
-            (place / newest).rename(place / f"2026-01-0{number + 1}T030000Z")  # as if it were made on another day
+            (place / newest).rename(place / f"2026-01-0{number + 1}T030000Z")  # as if it was made on another day
     assert sorted(path.name for path in place.iterdir()) == ["2026-01-02T030000Z", "2026-01-03T030000Z"]
 
 
@@ -121,7 +123,7 @@ def test_a_unit_leaves_time_to_stop(path: Path) -> None:
     allowed = int(unit(path)["Service"]["TimeoutStopSec"])
     assert allowed > STOPPED_WITHIN
     if role(path) != "worker":
-        # One process tells the others; a signal to all of them would have them stop without a drain.
+        # One process tells the others. A signal to all of them would make them stop without a drain.
         assert unit(path)["Service"]["KillMode"] == "mixed"
 
 
@@ -156,7 +158,7 @@ def test_what_a_unit_starts_runs_and_stops(path: Path, tmp_path: Path) -> None:
 
 def test_web_and_workers_run_beside_each_other_with_one_file_of_settings(tmp_path: Path) -> None:
     @cache
-    def moved(port: str) -> str:  # what is one port on the operator's machine is one here
+    def moved(port: str) -> str:  # each of the operator's ports is replaced by one free port
         return str(free_port())
 
     shared = dict(line.split("=", 1) for line in written("/etc/relay-node.env").splitlines())

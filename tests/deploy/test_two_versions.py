@@ -1,7 +1,7 @@
-"""During an upgrade old and new nodes work on one Redis, each with its own Lua scripts.
+"""During an upgrade, old and new nodes work on one Redis, each with its own Lua scripts.
 
-A script is addressed by the SHA-1 of its text, so two versions are two scripts; a server that has lost
-either gets it again from the node that calls it.
+A script is addressed by the SHA-1 of its text, so two versions are two scripts. A server that has lost either of them
+gets it again from the node that calls it.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.support.servers import RedisServer
 
 Nodes = dict[str, NodeProcess]
 
-# What the new version does differently: every line of a session says who stored it.
+# The change in the new version: every line of a session records who stored it.
 OLD_STEP = "redis.call('XADD', lines, '0-*', 'at', at, unpack(ARGV, 9))"
 NEW_STEP = "redis.call('XADD', lines, '0-*', 'at', at, 'stored_by', 'new', unpack(ARGV, 9))"
 
@@ -38,7 +38,7 @@ def nodes(wheel: Path, tmp_path: Path, empty_redis: RedisServer) -> Generator[No
                 step = place / "node" / "lua" / "session_send.lua"
                 assert OLD_STEP in step.read_text()
                 step.write_text(step.read_text().replace(OLD_STEP, NEW_STEP))
-            # -P: the directory it runs in is that version already, by PYTHONPATH.
+            # -P keeps the working directory off the path: the version comes from PYTHONPATH.
             command = (sys.executable, "-P", "-m", "node", "web")
             found[name] = stack.enter_context(NodeProcess(tmp_path / f"{name}-data", command, cwd=tmp_path))
             start(found[name], empty_redis.url, PYTHONPATH=str(place))
@@ -62,7 +62,7 @@ def test_old_and_new_scripts_work_side_by_side(nodes: Nodes, empty_redis: RedisS
         assert [line["body"] for line in lines] == written
         assert [line["seq"] for line in lines] == list(range(1, 13))
 
-    # That it was two versions, each line tells.
+    # Each line proves which version stored it.
     stored = empty_redis.do("XRANGE", empty_redis.do("KEYS", f"lines:*{session}")[0], "-", "+")
     by_new = [b"stored_by" in entry[1] for entry in stored]
     assert by_new == [False, True] * 6

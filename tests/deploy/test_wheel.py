@@ -1,4 +1,4 @@
-"""The wheel has everything in it: installed in an empty environment, it serves from any directory."""
+"""The wheel is complete: installed in an empty environment, it serves from any directory."""
 
 import json
 import os
@@ -20,12 +20,14 @@ PRINT_PLACES = "import node, node.store.scripts as s; print(node.__file__, s.FOL
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an environment that has the wheel, and borrows its dependencies from this one."""
+    """The folder of programs of an environment that has the wheel, and uses the dependencies of this environment."""
     return install(wheel, tmp_path_factory.mktemp("environment"), Path(sysconfig.get_path("purelib")))
 
 
 def install(wheel: Path, place: Path, dependencies: Path) -> Path:
-    """Install the wheel in a new environment at `place`, beside a folder of packages. Returns that of its programs."""
+    """Install the wheel in a new environment at `place`, with a folder of dependencies. Returns its folder of
+    programs.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True, timeout=PATIENCE)
     python = place / "bin" / "python"
     command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
@@ -37,10 +39,10 @@ def install(wheel: Path, place: Path, dependencies: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
-    """A directory that has nothing to do with the source, and an environment without a word of it."""
+    """A directory unrelated to the source, and an environment without any of our variables."""
     for name in [name for name in os.environ if name.startswith("RELAY_") or name == "PYTHONPATH"]:
         monkeypatch.delenv(name)
-    (tmp_path / "node.py").write_text("raise SystemExit('somebody else')")  # a name that could be taken for ours
+    (tmp_path / "node.py").write_text("raise SystemExit('somebody else')")  # a module name that could be taken for ours
     monkeypatch.chdir(tmp_path)
     yield tmp_path
 

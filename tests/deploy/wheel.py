@@ -9,7 +9,7 @@ from tests.support.servers import PATIENCE
 
 
 def build(folder: Path, source: Path = ROOT) -> Path:
-    """The wheel of `source`, made in `folder` with the build backend that is installed here."""
+    """Build the wheel of `source` in `folder`, with the build backend that is installed here."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
     subprocess.run([*command, *options, str(source)], check=True, capture_output=True, cwd=folder, timeout=PATIENCE)

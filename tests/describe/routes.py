@@ -1,4 +1,4 @@
-"""The route tables of the node without services, for tests of the documents that are made from them."""
+"""The node's route tables without services, for tests of the documents that are made from them."""
 
 from typing import Any, cast
 
@@ -14,11 +14,11 @@ from node.tasks.offers.api import OffersApi
 from node.web.route import Route
 
 NOBODY = cast("Any", None)
-"""Stands for every service: making a route table calls none."""
+"""Stands in for every service: creating a route table calls none."""
 
 
 def feature_routes() -> list[Route]:
-    """The operations of all capabilities but search of the board, A2A messages and MCP."""
+    """Return the operations of all capabilities except board search, A2A messages and MCP."""
     contracts = TasksApi(NOBODY, NOBODY, NOBODY).routes()
     return [
         *RelayApi(NOBODY, NOBODY).routes(),

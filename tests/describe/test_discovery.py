@@ -1,4 +1,4 @@
-"""The documents that describe the node are there, are true, and are not sent twice."""
+"""The documents that describe the node exist, are true, and are not sent again if unchanged."""
 
 import json
 import re
@@ -29,7 +29,7 @@ SETTINGS = Settings(base_url="http://node.example")
 
 @pytest.fixture
 def overrides(tmp_path: Path) -> dict[str, Any]:
-    """A data directory of its own for the bytes of artifacts."""
+    """Keep the bytes of artifacts in a data directory of the test's own."""
     return {"data_dir": tmp_path, "blob_reserve": 0}
 
 
@@ -151,7 +151,7 @@ async def test_every_link_of_llms_txt_leads_somewhere(node: NodeUnderTest) -> No
 
 
 async def test_the_texts_for_agents_and_for_people_have_every_operation(node: NodeUnderTest) -> None:
-    """Once, both passed over the events: their group had no title."""
+    """This includes groups of operations without a title, such as the events."""
     document = json.loads(await text_of(node, "/openapi.json"))
     text = await text_of(node, "/llms-full.txt")
     reference = "".join([await text_of(node, f"/reference/{tag['name']}") for tag in document["tags"]])
@@ -286,7 +286,7 @@ async def test_robots_txt_names_the_sitemap(node: NodeUnderTest) -> None:
 
 
 async def test_the_capability_index_names_each_group_of_operations(node: NodeUnderTest) -> None:
-    """Once, it did not know of the events."""
+    """Including the events."""
     tags = {tag["name"] for tag in json.loads(await text_of(node, "/openapi.json"))["tags"]}
     index = json.loads(await text_of(node, "/.well-known/agent.json"))
     assert tags - {"utility", "pages", "discovery"} <= set(index["endpoints"])

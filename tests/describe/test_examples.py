@@ -1,4 +1,4 @@
-"""The answers that the documents show look like those that the node gives."""
+"""The answers shown in the documents look like those that the node gives."""
 
 import hashlib
 import json
@@ -19,18 +19,18 @@ CALLBACK_TYPES = {
     "/api/v1/sessions/{id}": "session.line",
     "/api/v1/inboxes/{address}": "inbox.message",
 }
-"""Of the example of a callback about each thing."""
+"""The type of the example callback, by path."""
 
 NAME = re.compile(r"(?<=/)([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{27}|[\w-]{43})(?=/|$)")
 """An id or address in a URL."""
 
 EPOCH = re.compile("([0-9a-f]{8}){1,2}")
-"""That of a session or an inbox, which may begin with a letter, and so look like a word."""
+"""The epoch of a session or an inbox. It may begin with a letter, and then looks like a word."""
 
 
 def shape(value: Any) -> Any:
-    """The form of an answer: its members, which of them are null, words such as states as they are, and where URLs
-    lead but for the ids in them.
+    """Return the form of an answer: its members, which of them are null, words such as states unchanged, and URLs
+    without the ids in them.
     """
     if isinstance(value, dict):
         members = cast("Json", value).items()
@@ -46,13 +46,13 @@ def shape(value: Any) -> Any:
 
 
 async def section(node: NodeUnderTest, operation: str) -> str:
-    """What llms-full.txt says of an operation."""
+    """Return the section of llms-full.txt about an operation."""
     text = (await node.client.get("/llms-full.txt")).text
     return text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
 
 
 async def shown(node: NodeUnderTest) -> dict[str, Json]:
-    """The example of each operation's answer, by method and path."""
+    """Return the example of each operation's answer, by method and path."""
     paths = (await node.client.get("/openapi.json")).json()["paths"]
     return {
         f"{method.upper()} {path}": answer["content"]["application/json"]["example"]
@@ -131,7 +131,9 @@ async def test_the_request_that_is_shown_gets_the_answer_that_is_shown(node: Nod
 
 
 async def test_what_an_example_says_of_another_part_of_it_is_true(node: NodeUnderTest) -> None:
-    """A reply was shown as one to another thread, and the bytes of an artifact had another's size and digest."""
+    """For example, the replies must belong to the thread shown, and size and digest must be those of the artifact's
+    bytes.
+    """
     examples = await shown(node)
     for operation in ("GET /api/v1/board/threads/{id}", "POST /api/v1/board/{id}/close"):
         thread = examples[operation]
@@ -146,7 +148,7 @@ async def test_what_an_example_says_of_another_part_of_it_is_true(node: NodeUnde
 
 
 async def test_sessions_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:
-    """The `url` was shown without `/messages`, where nothing is."""
+    """The `url` must end in `/messages`, because nothing is below the session's own path."""
     examples = await shown(node)
     opened = (await node.client.post("/api/v1/sessions", json={"label": "planning"})).json()
     assert shape(examples["POST /api/v1/sessions"]) == shape(opened)
@@ -243,7 +245,7 @@ async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None
 
 
 async def test_the_answer_of_a_stream_is_called_one(node: NodeUnderTest) -> None:
-    """It was shown as if the answer were one JSON document."""
+    """The answer must not be shown as one JSON document."""
     name = "/api/v1/inboxes/{address}/a2a/tasks/{id}:subscribe"
     for method in ("GET", "POST"):
         said = await section(node, f"{method} {name}")

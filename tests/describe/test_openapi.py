@@ -205,12 +205,12 @@ def test_a_refusal_that_counts_tells_the_headers_of_the_limit() -> None:
 
     assert tells("/api/v1/relay", "400")
     assert tells("/api/v1/board", "422")
-    assert not tells("/api/v1/tasks/{id}/accept", "403")  # nothing is counted there
+    assert not tells("/api/v1/tasks/{id}/accept", "403")  # not counted against a limit
     assert not tells("/api/v1/relay", "503")
 
 
 def test_an_answer_beside_the_main_one_has_its_headers() -> None:
-    """A 204 of claim-next was said to have Retry-After, and not to tell the limit or what was ignored."""
+    """The 204 of claim-next also tells the limit and the ignored fields, and has no Retry-After."""
     answers = operation("POST", "/api/v1/tasks/claim-next")["responses"]
     assert answers["204"]["headers"] == answers["200"]["headers"]
 
@@ -235,7 +235,7 @@ def test_an_operation_that_names_no_credential_needs_none() -> None:
 
 
 def test_a_page_fails_as_a_page() -> None:
-    """Once, each page was said to fail in the form of a protocol, and later never in JSON."""
+    """A page fails as HTML or, for clients that prefer it, as the general JSON error, not in the form of a protocol."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
     answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
     failed = answers["default"]
@@ -305,7 +305,7 @@ def test_a_shared_path_tells_the_parameters_of_both_its_readers() -> None:
     }
     assert set(queries["/api/v1/tasks/{id}"]) == {"wait", "status", "historyLength"}
     listing = queries["/api/v1/tasks"]
-    read_by_a2a = set(ListQuery.__struct_encode_fields__) - {"lastUpdatedAfter"}  # an alias of an old client's
+    read_by_a2a = set(ListQuery.__struct_encode_fields__) - {"lastUpdatedAfter"}  # an alias that an old client uses
     assert set(listing) == set(TaskPageQuery.__struct_fields__) | read_by_a2a
     assert {"offered", "TASK_STATE_COMPLETED"} <= set(listing["status"]["enum"])
     assert [name for name, schema in listing.items() if "default" in schema] == ["limit", "offset"]
@@ -338,7 +338,7 @@ def test_null_may_stand_for_the_default_of_a_member_of_a_body() -> None:
 
 
 def test_a_validator_lets_be_null_what_may_be_null() -> None:
-    """Once, `nullable` stood beside a reference and beside variants, where it allows nothing."""
+    """`nullable` has no effect beside a reference or beside variants."""
     answers = Schemas([route.answers for route in ROUTES if route.answers])
     nullable = [
         (name, member)
@@ -352,7 +352,7 @@ def test_a_validator_lets_be_null_what_may_be_null() -> None:
 
 
 def test_no_variant_of_a_value_takes_whatever_the_others_do() -> None:
-    """A client generated from one that did knew the other variant alone, and read no relayed object."""
+    """A client generated from such a schema would know only the other variant, and could not read a relayed object."""
     wholes = DOCUMENT["components"]["schemas"]
     members = [(name, each) for name, whole in wholes.items() for each in whole.get("properties", {}).values()]
     assert [name for name, each in members if {} in each.get("anyOf", [])] == []

@@ -1,4 +1,4 @@
-"""docs/settings.md: every setting of the program, with what an operator has to know to set it."""
+"""docs/settings.md lists every setting of the program, with what an operator has to know to set it."""
 
 import re
 from typing import Literal, get_args, get_origin, get_type_hints

@@ -1,4 +1,4 @@
-"""The default model as it is published, loaded once and without a network."""
+"""The default model as published, loaded once and without a network."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.models import exported_model
 
 @pytest.fixture(scope="session")
 def original() -> OriginalModel:
-    """Loading it must not ask anybody for anything."""
+    """The original model. Loading it must not use the network."""
 
     def no_network(*_: Any, **__: Any) -> NoReturn:
         raise AssertionError("the model's loader looked for a network")
@@ -25,5 +25,5 @@ def original() -> OriginalModel:
 
 @pytest.fixture(scope="session")
 def exported() -> ExportedModel:
-    """What a node runs."""
+    """The exported model, which a node runs."""
     return ExportedModel(Path(exported_model()))

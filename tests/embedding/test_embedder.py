@@ -1,4 +1,4 @@
-"""The threads of the embedding model, with the real model."""
+"""The embedder's threads, with the real model."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The embedding models: the original and its export give vectors that can be compared."""
+"""The embedding models: vectors of the original and of its export are comparable."""
 
 import fcntl
 import math
@@ -37,7 +37,7 @@ def cosine(one: bytes, other: bytes) -> float:
 
 @pytest.fixture(scope="module")
 def graph(original: OriginalModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The graph that the default model is traced to, before it is quantised."""
+    """The graph traced from the default model, before it is quantised."""
     graph = tmp_path_factory.mktemp("graph") / "exact.onnx"
     exporting._trace(original.transformer, graph)  # pyright: ignore[reportPrivateUsage]
     return graph
@@ -45,7 +45,7 @@ def graph(original: OriginalModel, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def traced(original: OriginalModel, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model that an export loads, and what it traces it to, are there already."""
+    """Skip the slow parts of an export: loading the original, and tracing it."""
     monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
 
     def copied(_: object, to: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_graph_that_cannot_be_quantised_is_one_sentence_and_leaves_nothing(
 def test_on_a_full_disk_an_export_says_so_and_leaves_nothing(
     traced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The largest size of a file stands for the disk: the graph fits, and what is made of it does not."""
+    """A limit on file sizes stands in for the full disk: the traced graph fits, but the quantised one does not."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     quantise = exporting._quantise  # pyright: ignore[reportPrivateUsage]
 
@@ -155,7 +155,7 @@ def test_without_the_library_of_the_format_an_export_says_so(
 
 
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does its export, on which the original follows, run a module of the current directory."""
+    """Neither must the failed export, after which the original is tried, run a module of the current directory."""
     tmp_path.joinpath("node.py").write_text("raise SystemExit('that of the current directory')")
     tmp_path.joinpath("empty").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -178,7 +178,7 @@ def test_a_name_of_the_hub_is_not_taken_for_a_path(name: str, is_one: bool) -> N
 
 
 def test_of_a_folder_that_is_not_there_or_is_damaged_only_that_is_said(tmp_path: Path) -> None:
-    """Not what it would take to load another kind of model, such as torch where there is none."""
+    """The message must not mention what another kind of model would need, such as torch, if that is not installed."""
     folder = tmp_path / "model"
     with capture_logs() as logged, pytest.raises(ModelUnavailable, match="model is not there"):
         load(str(folder), tmp_path / "models")
@@ -248,7 +248,7 @@ def test_an_exported_model_needs_neither_torch_nor_transformers() -> None:
 
 
 def test_an_export_ends_with_the_worker_that_asked_for_it(tmp_path: Path) -> None:
-    # In a thread, as in a worker: the kernel tells the child that this thread has ended.
+    # In a thread, as in a worker: the kernel signals the child when this thread ends.
     program = (
         "import threading\n"
         "from pathlib import Path\n"
@@ -282,20 +282,22 @@ def test_an_export_that_is_told_to_end_again_removes_what_it_has_made(tmp_path: 
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that any thread of that process has started."""
+    """Return the processes that any thread of that process has started."""
     files = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for file in files for child in file.read_text().split()]
 
 
 def test_a_model_is_not_exported_to_where_something_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It said so after a minute's work, in words of the system; where another model was, it said that it was done."""
+    """The export must refuse at once and in our words: not after a minute's work, and not as done where another model
+    is.
+    """
     (tmp_path / "model.onnx").touch()
     assert main(["model", "export", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"relay-node: {tmp_path} is not empty: name a new directory\n"
 
 
 def test_the_runtime_reports_to_nobody(tmp_path: Path) -> None:
-    """What it cannot send at once, it keeps in a database below the home directory."""
+    """Reports that the runtime cannot send at once are kept in a database below the home directory."""
     program = (
         "import sys; from pathlib import Path; from node.embedding.exported import *; ExportedModel(Path(sys.argv[1]))"
     )

@@ -1,4 +1,4 @@
-"""What the followers of one broadcast get, whatever each of them is doing when events come."""
+"""What the followers of one broadcast get, whatever each of them is doing when events arrive."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
@@ -31,7 +31,7 @@ class Numbers:
         self._store = store
         self._last = 0
         self.during: list[Callable[[], Awaitable[object]]] = []
-        """What is awaited at the end of each of the next reads."""
+        """Functions to await at the end of the next reads, one for each read."""
 
     async def grow(self, count: int) -> None:
         """Add events, and send a wake-up."""
@@ -55,7 +55,7 @@ class Numbers:
 
 
 class Reader:
-    """Takes what a follower is sent, like a connection with or without room."""
+    """Accepts what a follower is sent, like a connection with or without room."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []
@@ -120,7 +120,7 @@ async def test_followers_who_wait_get_the_same_piece_and_those_of_other_types_an
     assert [data_of(frames) for frames in await asyncio.gather(*waiting)] == [[], [], []]
 
 
-@pytest.mark.parametrize("bound", ["NOTIFIED_AT_ONCE", "NOTIFIED_BYTES"])  # many followers, or large events
+@pytest.mark.parametrize("bound", ["NOTIFIED_AT_ONCE", "NOTIFIED_BYTES"])  # many followers, and large events
 async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_ones_with_one_in_between(
     monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest, bound: str
 ) -> None:
@@ -131,7 +131,8 @@ async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_
 
     monkeypatch.setattr(broadcast, "sleep", sleep)
     monkeypatch.setattr(broadcast, bound, 1)
-    monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)  # so that whatever comes after the first is frequent
+    # So that everything after the first event counts as frequent.
+    monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)
     readers = [Reader() for _ in range(3)]
     waiting = [asyncio.create_task(joined(told).next(LONG, reader.hear)) for reader in readers]
     await node.listened_to(numbers.channel)
@@ -159,7 +160,8 @@ async def test_the_rest_is_short_after_seldom_events_and_while_there_is_more_to_
 
     monkeypatch.setattr(broadcast, "sleep", sleep)
     monkeypatch.setattr(broadcast, "NOTIFIED_AT_ONCE", 1)
-    monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)  # so that whatever comes after the first is frequent
+    # So that everything after the first event counts as frequent.
+    monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)
     monkeypatch.setattr(broadcast, "SHORT_REST", 0.0)
     reader = Reader()
     waiting = asyncio.create_task(joined(told).next(LONG, reader.hear))
@@ -218,7 +220,8 @@ async def test_what_was_read_before_a_pause_does_not_count_against_who_follows_a
     monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
 ) -> None:
     monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 1000)
-    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)  # after a few of which a channel is left
+    # An unused channel is unsubscribed after a few of these intervals.
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     await numbers.grow(100)
     first = joined(told)
     assert len(await first.next(LONG)) == 100
@@ -261,7 +264,7 @@ async def test_followers_of_all_topics_count_together_until_they_leave(numbers: 
 
 
 async def heard(follower: Follower, last: int) -> list[object]:
-    """All that it is told, one time after the other, until the event of that number."""
+    """Return all events that the follower gets, batch by batch, up to the event with that number."""
     found: list[object] = []
     async with asyncio.timeout(LONG):
         while last not in found:
@@ -284,7 +287,7 @@ async def test_whoever_comes_in_whatever_order_gets_what_follows_its_position_on
     reader = Reader()
     reader.has_room = False
     waiting = asyncio.create_task(first.next(LONG, reader.hear))
-    await asyncio.sleep(0)  # it waits
+    await asyncio.sleep(0)  # lets the follower begin to wait
     await numbers.grow(1)
     assert data_of(await waiting) == []
     assert reader.heard == [6]

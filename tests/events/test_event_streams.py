@@ -1,4 +1,4 @@
-"""Streams of events from real processes: what an EventSource or a reader of lines gets (NETWORK 3)."""
+"""Event streams from real processes: what an EventSource or a reader of lines gets (NETWORK 3)."""
 
 import asyncio
 import json
@@ -41,9 +41,10 @@ async def client_of(node: NodeProcess, address: str = "127.0.0.1") -> AsyncGener
 async def followed(
     node: NodeProcess, topic: str, *, form: str = SSE, last: str = "", address: str = "127.0.0.1", **query: str
 ) -> AsyncGenerator[tuple[httpx2.Response, AsyncIterator[dict[str, Any]]]]:
-    """A stream: its response, and what comes. Of heartbeats only one that comes first: an event may take long.
+    """Open a stream; yield its response and its events. Heartbeats are dropped, except for the first one, since an
+    event may take long.
 
-    The patience is for each event, however many there are.
+    The timeout applies to each event, however many there are.
     """
     headers = {"Accept": form} | ({"Last-Event-ID": last} if last else {})
     async with (
@@ -60,7 +61,7 @@ async def begun_by_a_heartbeat(events: AsyncIterator[dict[str, Any]]) -> AsyncIt
 
 
 async def after_heartbeats(events: AsyncIterator[dict[str, Any]]) -> dict[str, Any] | None:
-    """The next event; None at the end of the stream."""
+    """Return the next event that is no heartbeat; None at the end of the stream."""
     async with asyncio.timeout(PATIENCE):
         async for event in events:
             if event["type"] != "heartbeat":
@@ -69,7 +70,7 @@ async def after_heartbeats(events: AsyncIterator[dict[str, Any]]) -> dict[str, A
 
 
 async def sse(stream: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
-    """The events of a stream, parsed as the standard says."""
+    """Yield the events of a stream, parsed as the standard requires."""
     fields: dict[str, str] = {}
     async for line in stream.aiter_lines():
         name, _, value = line.partition(": ")
@@ -104,14 +105,14 @@ async def test_a_stream_says_where_it_is_and_then_what_happens(served: NodeProce
         assert (await anext(events))["type"] == "heartbeat"
         offered = await post(served, "/api/v1/tasks", OFFER)
         while (event := await anext(events))["data"]["id"] != offered["id"]:
-            pass  # those of the tests before may come into the feed late
+            pass  # events of earlier tests may reach the feed late
     assert event["type"] == "task.offered"
     assert "publisher_token" not in event["data"]
 
 
 @pytest.mark.parametrize("form", [SSE, LINES])
 async def test_line_breaks_in_a_result_do_not_end_its_event(served: NodeProcess, form: str) -> None:
-    """Neither those of indented JSON, nor those of Unicode, at which httpx ends a line."""
+    """Neither those of indented JSON nor those of Unicode, at which httpx splits lines."""
     offered = await post(served, "/api/v1/tasks", OFFER)
     task = f"/api/v1/tasks/{offered['id']}"
     claimed = await post(served, f"{task}/claim", {"assignee_id": "worker-1"})
@@ -130,13 +131,13 @@ async def test_followers_of_all_processes_get_every_event_once_and_go_on_where_t
     processes: set[str] = set()
     seen: dict[int, list[str]] = {number: [] for number in range(6)}
     offered: list[str] = []
-    offer_of_this_test = {**OFFER, "publisher_id": "herald"}  # those of the tests before may come into the feed late
+    offer_of_this_test = {**OFFER, "publisher_id": "herald"}  # events of earlier tests may reach the feed late
     begun = asyncio.Barrier(len(seen) + 1)
 
     async def follow(number: int) -> None:
         last = ""
-        while len(seen[number]) < 30:  # seven events at a time, then a new connection, perhaps to the other process
-            # Each has an address of its own: its last stream may still count when it opens the next.
+        while len(seen[number]) < 30:  # after seven events, open a new connection, perhaps to the other process
+            # Each follower has its own address: its previous stream may still be counted when it opens the next.
             async with followed(served, "tasks", last=last, address=f"127.0.1.{number + 1}") as (response, events):
                 processes.add(process_of(response.headers["x-request-id"]))
                 if not last:
@@ -196,7 +197,7 @@ async def test_who_was_away_for_too_long_is_told_and_goes_on_with_the_oldest(ser
     session = await post(served, "/api/v1/sessions", {})
     topic = f"session:{session['session_id']}"
     await post(served, f"/api/v1/sessions/{session['session_id']}/messages", {"body": "one line"})
-    lost = cursor_of(topic, (1, 7))  # of lines that a failover lost, as the session's epoch says
+    lost = cursor_of(topic, (1, 7))  # of lines that a failover lost, according to the session's epoch
     async with client_of(served) as client:
         page = await client.get("/api/v1/events", params={"topic": topic, "cursor": lost})
         assert (page.status_code, page.headers["x-error-code"]) == (410, "cursor.too_old")
@@ -220,7 +221,7 @@ async def test_a_reader_that_stops_reading_is_cut_and_others_are_not(served: Nod
         assert head.startswith("HTTP/1.1 200")
         process = process_of(head.lower().partition("x-request-id: ")[2])
         async with AsyncExitStack() as stack:
-            while True:  # until it is one that the same process tells: then both have been told when one has
+            while True:  # until the same process serves both: once one of them has been sent an event, so has the other
                 response, events = await stack.enter_async_context(followed(served, topic, form=LINES))
                 if response.headers["x-request-id"].startswith(process):
                     break
@@ -235,7 +236,7 @@ async def test_a_reader_that_stops_reading_is_cut_and_others_are_not(served: Nod
 
 
 def _until_closed(reader: socket.socket) -> int:
-    """How many bytes come before the other side ends the connection."""
+    """Return how many bytes arrive before the other side closes the connection."""
     received = 0
     with suppress(ConnectionResetError):
         while piece := reader.recv(2**16):
@@ -253,7 +254,7 @@ async def test_one_client_may_have_ten_streams_and_another_one_when_it_has_left_
             response = await client.send(request, stream=True)
             if response.status_code == 200:
                 open_streams.append(response)
-            else:  # the node has not seen yet that a stream of another test is over
+            else:  # the node has not yet noticed that a stream of another test is over
                 await response.aclose()
                 await asyncio.sleep(0.05)
         response = await client.send(request, stream=True)
@@ -279,20 +280,20 @@ async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(serve
 async def test_events_that_a_stream_looked_at_for_nothing_count_when_it_ends(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """A client that kept starting streams at the first event of the feed could use a third of a process."""
+    """Otherwise a client that keeps starting streams at the feed's first event could use a third of a process."""
     with NodeProcess(tmp_path_factory.mktemp("counting")) as node:
         node.start(**NO_LIMITS, RELAY_WORKERS="1", RELAY_CLIENT_THROUGHPUT="1024").ready()
         async with asyncio.timeout(PATIENCE), client_of(node, OTHER) as other, client_of(node) as client:
             thread = [await post(node, "/api/v1/board", THREAD) for _ in range(100)][-1]
             copied = 0
             query: dict[str, str | int] = {"topic": "board", "cursor": "earliest", "limit": 10, "wait": 5}
-            while copied < 100:  # small answers, which do not count
+            while copied < 100:  # small answers, which are not charged
                 page = (await other.get("/api/v1/events", params=query)).json()
                 copied, query["cursor"] = copied + len(page["events"]), page["cursor"]
             async with followed(node, "board", types="reply.added", cursor="earliest") as (_, events):
                 await anext(events)
                 reply = {"body": "I can, says the agent."}
-                await other.post(f"/api/v1/board/{thread['id']}/replies", json=reply)  # replies count, too
+                await other.post(f"/api/v1/board/{thread['id']}/replies", json=reply)  # replies are charged, too
                 assert (await anext(events))["type"] == "reply.added"
                 assert (await client.get("/api/v1/board?limit=1")).status_code == 200
             while (answer := await client.get("/api/v1/board?limit=1")).status_code == 200:

@@ -1,4 +1,4 @@
-"""GET /api/v1/events: pages and their cursors (NETWORK 3)."""
+"""Pages of GET /api/v1/events and their cursors (NETWORK 3)."""
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -26,7 +26,7 @@ ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table
 
 
 async def page(node: NodeUnderTest, topic: str, **query: Any) -> dict[str, Any]:
-    """A page of events."""
+    """Return a page of events."""
     return json_of(await node.client.get("/api/v1/events", params={"topic": topic, **query}, timeout=40))
 
 
@@ -37,7 +37,7 @@ async def post(node: NodeUnderTest, path: str, body: dict[str, Any]) -> dict[str
 
 
 async def all_events(node: NodeUnderTest, topic: str, count: int, **query: Any) -> list[dict[str, Any]]:
-    """The first `count` events of a topic, as soon as the worker has copied them."""
+    """Return the first `count` events of a topic, as soon as the worker has copied them."""
     found: list[dict[str, Any]] = []
 
     async def copied() -> bool:
@@ -75,7 +75,8 @@ async def test_a_cursor_gives_each_event_once_whatever_the_size_of_the_pages(nod
     after_third = await page(node, "tasks", cursor=events[2]["id"])
     assert [event["id"] for event in after_third["events"]] == seen[3:]
     query, last = {"topic": "tasks", "cursor": "earliest"}, {"last-event-id": events[2]["id"]}
-    by_header = await node.client.get("/api/v1/events", params=query, headers=last)  # a page used to begin elsewhere
+    # Last-Event-ID applies to pages as well
+    by_header = await node.client.get("/api/v1/events", params=query, headers=last)
     assert by_header.json() == after_third
 
 
@@ -165,7 +166,7 @@ async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTes
 
 
 async def test_a_topic_that_looks_like_an_owners_is_not_the_owners(node: NodeUnderTest) -> None:
-    """A stranger's request would otherwise decide what the owner follows, for as long as its body goes on."""
+    """Otherwise a stranger's request, for as long as its body goes on, decides what the owner follows."""
     events = node.services().events
     await send_signed(node, signed("POST", INBOXES))
     stranger = events.topic(EventQuery(f"inbox:{ADDRESS} {ADDRESS} None"), InboxProof())
@@ -226,14 +227,15 @@ def test_a_cursor_that_no_node_gave_is_refused() -> None:
 
 @pytest.mark.usefixtures("no_refill")
 async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(empty_redis: RedisServer) -> None:
-    """They used to be free, though a page without events took 2 ms."""
+    """A page without events may still cost 2 ms."""
     entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)
     async with running(settings_for(empty_redis.url, client_throughput=16 * 1024)) as node:
         for _ in range(20):
             await node.store.run_all([entry] * 50)
         query = {"topic": "board", "types": "thread.closed", "cursor": "earliest"}
         answers = [await node.client.get("/api/v1/events", params=query) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [200, 200, 429]  # there is room for 1,000 of them
+    # The limit allows a client to look at 1,000 events.
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[0].json()["events"] == []
     assert answers[2].headers["x-error-code"] == "limit.throughput"
 
@@ -249,7 +251,7 @@ async def test_a_page_of_one_event_does_not_read_hundreds(node: NodeUnderTest, e
 
 
 async def ahead_of(node: NodeUnderTest, topic: str) -> list[str]:
-    """Cursors of a topic beyond its last event."""
+    """Return cursors beyond a topic's last event."""
     name = topic if ":" in topic else "feed"
     if name == "feed":
         return [cursor_of(name, (2**62, 0))]
@@ -390,7 +392,7 @@ async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(
         ).status_code
 
     assert sorted(await asyncio.gather(*(follow() for _ in range(6)))) == [200] * 2 + [503] * 4
-    for _ in range(3):  # which give back what they took, however they end
+    for _ in range(3):  # streams give back their places however they end
         assert await follow(f"thread:{new_id(0)}") == 404
         assert await follow(method="HEAD") == 200
     assert await follow() == 200

@@ -1,4 +1,4 @@
-"""The public feed: each public event of an outbox once and in its order, whoever copies and how often (NETWORK 3)."""
+"""The public feed has each public event of an outbox once and in order, whoever copies it and how often (NETWORK 3)."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ PUBLIC = {"thread.posted": "thread.posted", "reply.posted": "reply.added", "task
 
 
 async def written(store: Store, partition: int, kinds: Sequence[str]) -> list[Event]:
-    """Events in the outbox of a partition; each is about a thing of its own."""
+    """Add events of these kinds to a partition's outbox, each about an entity of its own."""
     events: list[Event] = []
     for kind in kinds:
         entity = ids.new_id(partition)
@@ -32,7 +32,7 @@ async def written(store: Store, partition: int, kinds: Sequence[str]) -> list[Ev
 
 
 async def everything(feed: FeedStore) -> list[tuple[str, str]]:
-    """Type and entity of all entries."""
+    """Return type and entity of all entries."""
     found: list[tuple[str, str]] = []
     after: Position = START
     while entries := await feed.read(after, 3):
@@ -50,7 +50,7 @@ async def test_each_public_event_is_copied_once_in_order_however_often_workers_t
         for partition in PARTITIONS:
             batch = await written(node.store, partition, choice.choices(KINDS, k=choice.randrange(1, 6)))
             due[partition] += [(PUBLIC[each.kind], each.entity) for each in batch if each.kind in PUBLIC]
-            # A batch comes whole and in parts, to one worker and to another, and again.
+            # A batch arrives as a whole and in parts, at different workers, and again.
             attempts += [(choice.choice(copiers), part) for part in (batch, batch[-1:], batch[:1], batch)]
         choice.shuffle(attempts)
         await asyncio.gather(*(copier.handle(batch) for copier, batch in attempts))
@@ -112,7 +112,9 @@ async def test_a_cursor_is_too_old_as_soon_as_something_after_it_is_gone(node: N
 
 
 async def test_a_feed_that_is_lost_begins_again_where_it_was_trimmed_last(node: NodeUnderTest) -> None:
-    """A Redis that evicts may lose it alone. Streams that came back asked again and again, without a pause."""
+    """A Redis that evicts may lose only the feed. Otherwise streams that resume would ask again and again, without a
+    pause.
+    """
     feed, copier = FeedStore(node.store), FeedCopier(node.store, 100)
     while await feed.oldest() == START:
         await copier.handle(await written(node.store, 5, ["task.offered"] * 50))
@@ -126,7 +128,7 @@ async def test_a_feed_that_is_lost_begins_again_where_it_was_trimmed_last(node: 
 
 
 async def test_an_entry_that_is_no_event_holds_up_no_outbox(node: NodeUnderTest) -> None:
-    """Each copy is of all outboxes, so one that could not be read would end the feed."""
+    """A copy reads all outboxes, so an entry that stopped it would stop the feed."""
     copier, feed = FeedCopier(node.store, 100_000), FeedStore(node.store)
     for torn in (("id", ids.new_id(17)), ("type", "thread.posted"), ("type", b"\xff", "id", "x")):
         await node.store.command("XADD", keys.events(17), "*", *torn)

@@ -1,4 +1,4 @@
-"""Large events that come together: what followers hold of them, and who waits for whom."""
+"""Many large events at once: how much of them followers keep in memory, and who waits for whom."""
 
 import asyncio
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from tests.support.servers import eventually
 
 
 class Large:
-    """A source of events of a given size, all of which are there from the beginning."""
+    """A source whose events have a given size and are all there from the beginning."""
 
     name = channel = "large"
     types = frozenset({"large"})
@@ -27,7 +27,7 @@ class Large:
         self.count = count
         self._content = "x" * size
         self.asked: list[int] = []
-        """How many events each read asked for."""
+        """Number of events requested by each read."""
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         self.asked.append(limit)
@@ -69,7 +69,7 @@ async def test_who_takes_large_events_gets_all_of_them_before_their_end(
 ) -> None:
     monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 10_000_000)
     monkeypatch.setattr(broadcast, "CATCH_UP_SECONDS", LONG)
-    monkeypatch.setattr(broadcast, "POLL_SECONDS", 0.0)  # their end has no wake-up
+    monkeypatch.setattr(broadcast, "POLL_SECONDS", 0.0)  # their end sends no wake-up
 
     gone = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What a page of events says of those behind it, and what is left of it when it was answered."""
+"""What a page of events says about those that follow, and what remains of a page after it was answered."""
 
 import asyncio
 from typing import Any, cast
@@ -18,7 +18,7 @@ OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
 
 
 async def copy(node: NodeUnderTest) -> None:
-    """Copy all that has happened to the feed in one step, as a worker that was away does."""
+    """Copy everything that has happened to the feed in one step, as a worker that was away does."""
     found: list[Event] = []
     for partition in range(ids.PARTITIONS):
         entries = await node.store.command("XRANGE", keys.events(partition), "-", "+")
@@ -29,7 +29,7 @@ async def copy(node: NodeUnderTest) -> None:
 
 
 async def oldest_cursor(node: NodeUnderTest, topic: str, cursor: str) -> str:
-    """Where a reader goes on whose cursor is refused, because events after it are gone."""
+    """Return where a reader continues whose cursor is refused because events after it are gone."""
     answer = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": cursor})
     assert (answer.status_code, answer.headers["x-error-code"]) == (410, "cursor.too_old")
     return answer.headers["oldest-cursor"]
@@ -40,7 +40,8 @@ async def test_who_waits_gets_as_many_as_it_wants_of_those_that_come_together(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr("node.events.broadcast.POLL_SECONDS", 1000.0)
-    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)  # after a few of which a channel is left
+    # An unused channel is unsubscribed after a few of these intervals.
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     threads = [(await post(node, "/api/v1/board", ENGLISH))["id"] for _ in range(2)]
     waiting = asyncio.create_task(page(node, "board", wait=20, limit=limit))
     await node.listened_to(keys.FEED)
@@ -95,7 +96,7 @@ async def test_a_page_of_some_types_says_that_more_of_them_follow(
 
 
 async def test_who_waits_for_what_ends_is_told_so_as_by_every_other_read(node: NodeUnderTest) -> None:
-    """It was answered with a page without events, and told at its next request."""
+    """The answer must not be a page without events, so that the reader learns of the end only with its next request."""
     session, inbox = await post(node, "/api/v1/sessions", {}), await post(node, "/api/v1/inboxes", {})
     owner = {"Authorization": f"Bearer {inbox['inbox_token']}"}
 
@@ -142,7 +143,7 @@ async def test_a_page_that_is_full_says_that_more_follow_only_if_they_do(node: N
             got = (await node.client.get("/api/v1/events", params=query, headers=headers)).json()
             pages.append((len(got["events"]), got["has_more"]))
             cursor = got["cursor"]
-        assert pages == [(limit, True)] * (4 // limit - 1) + [(limit, False)]  # the last one used to say True
+        assert pages == [(limit, True)] * (4 // limit - 1) + [(limit, False)]  # the last page says that no more follow
 
 
 async def test_a_page_of_an_inbox_marks_only_what_it_shows_as_read(node: NodeUnderTest) -> None:

@@ -1,4 +1,6 @@
-"""Events that are gone: who follows from before them gets what comes next, together with those who came later."""
+"""Some events are gone: a reader that continues from before them gets what comes next, together with later
+followers.
+"""
 
 import pytest
 
@@ -14,10 +16,10 @@ REPLY = {"body": "I can do it, says the agent."}
 
 
 async def assert_joins_the_others(topic: Topic, cursor: str) -> None:
-    """Whoever reads on from there ends where those are who follow since now.
+    """Check that a reader who continues from the cursor reaches the position of those who follow from now on.
 
-    It stayed behind them, so it could not join, and read again and again: 20,000 times a second, for as long as it
-    waited, or for a quarter of an hour.
+    Otherwise the reader could not join them, and would read again and again: 20,000 times a second, for as long as it
+    waits, or for a quarter of an hour.
     """
     others = topic.join((await topic.begin("now", 10)).position)
     assert others

@@ -1,4 +1,4 @@
-"""One stream of events by itself: what it says while nothing happens, and when it ends (NETWORK 3)."""
+"""A single event stream: what it sends while nothing happens, and when it ends (NETWORK 3)."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ from tests.support.node_under_test import PATIENCE, NodeUnderTest
 from tests.support.servers import eventually
 
 STREAM: dict[str, Any] = {"params": {"topic": "board"}, "headers": {"accept": "text/event-stream"}}
-"""What asks for a stream."""
+"""Query and headers of a request for a stream."""
 
 
 class Client:
-    """In place of a connection: it takes what is sent, unless it is `stalled`."""
+    """Stands in for a connection: it accepts what is sent, unless it is `stalled`."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -45,13 +45,15 @@ class Client:
 
     @property
     def notices(self) -> list[dict[str, Any]]:
-        """What came, as lines of JSON."""
+        """Return the received lines of JSON."""
         return [json.loads(piece) for piece in self.pieces]
 
 
 @asynccontextmanager
 async def followed(events: Events, client: Any, topic: str, types: str = "") -> AsyncGenerator["asyncio.Task[None]"]:
-    """A stream of lines to a client, which has begun; it must have left when it has ended."""
+    """Run a stream of lines to a client. It has begun when the block begins, and must have left when the block has
+    ended.
+    """
     following = events.topic(EventQuery(topic, types), InboxProof())
     running = asyncio.create_task(EventStream(following, "ndjson", await following.begin("now", 1)).run(client))
 
@@ -66,7 +68,7 @@ async def followed(events: Events, client: Any, topic: str, types: str = "") -> 
 
 
 async def session_of(node: NodeUnderTest, lines: int) -> str:
-    """A session with lines of 60,000 characters."""
+    """Create a session with lines of 60,000 characters."""
     session = (await post(node, "/api/v1/sessions", {}))["session_id"]
     await add_lines(node, session, lines)
     return session
@@ -137,7 +139,7 @@ async def test_streams_that_have_ended_take_no_place_of_their_process(
 async def test_the_more_streams_are_open_the_fewer_a_client_may_have(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise two hundred addresses had all the streams of a process."""
+    """Otherwise two hundred addresses could take all streams of a process."""
     monkeypatch.setattr("node.events.api.MAX_STREAMS", 20)
     left = asyncio.Event()
     streams: list[asyncio.Task[None]] = []
@@ -147,7 +149,7 @@ async def test_the_more_streams_are_open_the_fewer_a_client_may_have(
         return {"type": "http.disconnect"}
 
     async def opened(address: str) -> int:
-        """How many streams a client that wants ten gets."""
+        """Return how many of ten streams a client gets."""
         statuses: list[int] = []
         started = asyncio.Event()
 
@@ -177,7 +179,7 @@ async def test_the_more_streams_are_open_the_fewer_a_client_may_have(
 async def test_no_stream_begins_in_a_process_that_is_about_to_stop(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # should one begin, it ends
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # a stream that begins nevertheless ends at once
     monkeypatch.setattr(Topic, "has_ended", True)
     refused = await node.client.get("/api/v1/events", **STREAM)
     assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
@@ -258,7 +260,7 @@ async def test_a_stream_that_catches_up_ends_with_its_time(
 
 
 class Content(msgspec.Struct, weakref=True):
-    """What is told of an event."""
+    """Content of an event."""
 
     body: str
 
@@ -286,7 +288,7 @@ async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_w
 async def test_nothing_is_left_of_a_stream_whose_client_has_gone(
     node: NodeUnderTest, events: Events, without_collector: None
 ) -> None:
-    """Streams last for minutes, and the collector looks last of all at what has been there for so long."""
+    """Streams last for minutes, and the collector looks at such old objects last of all."""
     thread, client = await post(node, "/api/v1/board", ENGLISH), Client()
     left = weakref.ref(client)
     following = events.topic(EventQuery(f"thread:{thread['id']}"), InboxProof())
@@ -303,7 +305,7 @@ async def test_nothing_is_left_of_a_stream_whose_client_has_gone(
 async def test_what_is_trimmed_again_before_a_stream_begins_is_no_error(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An EventSource gives up on anything but 200. The feed may lose its oldest events between two reads."""
+    """An EventSource gives up on any status but 200. The feed may lose its oldest events between two reads."""
     monkeypatch.setattr(stream, "STREAM_SECONDS", 0)
     oldest = [(1, 0), (2, 0), (3, 0)]
 

@@ -1,4 +1,6 @@
-"""The topic of a thread whose replies are hidden or removed, or that is opened again: nothing is left out or early."""
+"""The topic of a thread that is reopened, or whose replies are hidden or removed: no event is left out or sent
+early.
+"""
 
 from typing import Any
 
@@ -13,7 +15,7 @@ REPLIES = range(1, 6)
 
 
 async def thread_with_replies(node: NodeUnderTest) -> str:
-    """The id of a thread that was closed after its replies."""
+    """Return the id of a thread that was closed after its replies."""
     thread = await post(node, "/api/v1/board", ENGLISH)
     for number in REPLIES:
         await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": f"I can do it, says agent {number}."})
@@ -22,7 +24,7 @@ async def thread_with_replies(node: NodeUnderTest) -> str:
 
 
 async def told(node: NodeUnderTest, thread_id: str, limit: int) -> list[object]:
-    """The numbers of replies, and the types of other events, page by page until one says that there is no more."""
+    """Read all pages. Returns the numbers of replies and the types of other events."""
     events: list[dict[str, Any]] = []
     cursor, more = "earliest", True
     while more:

@@ -1,4 +1,4 @@
-"""A disk with faults, and a report of what the faults cost at the end of the run."""
+"""A disk with faults, and a report at the end of the run of what the faults cost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +27,6 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[LosingDisk]:
-    """A disk that can be full and lose its power."""
+    """A disk that can be full and lose power."""
     with LosingDisk(tmp_path / "disk") as disk:
         yield disk

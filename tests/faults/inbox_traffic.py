@@ -1,7 +1,7 @@
-"""Clients that keep sending to one inbox, and an owner that settles every message (NETWORK 1).
+"""Clients that keep sending to one inbox, and an owner who settles every message (NETWORK 1).
 
-What is not answered is repeated: a message under its Idempotency-Key, a settlement unchanged. So at the end every
-acknowledged message must have been read, in order, and settled once.
+A request without an answer is repeated: a message under its Idempotency-Key, a settlement unchanged. So at the end,
+every acknowledged message must have been read, in order, and settled once.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from tests.support.servers import PATIENCE
 
 PAUSE = 0.02  # s before a refused request is repeated
 SETTLED_AT_ONCE = 16
-READERS = 16  # receipts read at a time
+READERS = 16  # receipts read concurrently
 
 
 class InboxTraffic(Clients):
-    """A number of senders and one owner, for as long as the context lasts."""
+    """Several senders and one owner, for as long as the context lasts."""
 
     def __init__(self, client: httpx2.AsyncClient, senders: int = 8) -> None:
         super().__init__()
         self.answers: Counter[int] = Counter()
-        """Answers to everybody, by status; 0 is no answer."""
+        """Number of answers to all clients by status; 0 stands for no answer."""
         self.sent: list[list[Json]] = [[] for _ in range(senders)]
-        """What was acknowledged to each sender, in the order of sending, with its `body`."""
+        """The acknowledgements of each sender, in the order of sending, each with its `body`."""
         self.seen: dict[str, tuple[int, str]] = {}
-        """The `seq` and `body` of each message by id, in the order in which the owner first saw them."""
+        """`seq` and `body` of each message by id, in the order in which the owner first saw them."""
         self.settled: Counter[str] = Counter()
         """How many times the owner was told that a message is settled, by id."""
         self.inbox: Json = {}
@@ -51,7 +51,7 @@ class InboxTraffic(Clients):
         return sum(map(len, self.sent))
 
     async def further(self, messages: int) -> None:
-        """Return once that many more messages have been settled."""
+        """Return once this many more messages have been settled."""
         await self._counted(lambda: len(self.settled), messages)
 
     async def _send(self, number: int) -> None:
@@ -82,7 +82,7 @@ class InboxTraffic(Clients):
         self.settled[message["id"]] += 1
 
     async def _answered(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Json:
-        """The answer to a request, however often it must be sent."""
+        """Repeat a request until it succeeds, and return the answer."""
         while True:
             try:
                 response = await self._client.request(method, path, json=body, headers=headers)
@@ -96,10 +96,10 @@ class InboxTraffic(Clients):
             await asyncio.sleep(PAUSE)
 
     async def lost(self) -> int:
-        """How many acknowledged messages are not settled with the owner's answer.
+        """Return how many acknowledged messages are not settled with the owner's answer.
 
-        A read that is refused for now says nothing about the message, and is repeated; so is one on a connection that
-        the node has closed meanwhile because nothing was sent on it.
+        A read that is refused for now says nothing about the message, and is repeated. So is a read on an idle
+        connection that the node has closed meanwhile.
         """
         gate = asyncio.Semaphore(READERS)
 
@@ -124,7 +124,9 @@ class InboxTraffic(Clients):
         return found.count(False)
 
     def check_order(self) -> None:
-        """Numbers have no gap, the owner saw them in order, and those of one sender are in the order of sending."""
+        """Check that numbers have no gap, that the owner saw them in order, and that each sender's messages are in the
+        order of sending.
+        """
         numbers = [seq for seq, _ in self.seen.values()]
         assert numbers == list(range(1, len(numbers) + 1))
         for messages in self.sent:
@@ -133,6 +135,6 @@ class InboxTraffic(Clients):
 
     @property
     def twice(self) -> int:
-        """Messages that are there, or were settled, more than once."""
+        """Return how many messages are there, or were settled, more than once."""
         bodies = Counter(body for _, body in self.seen.values())
         return sum(times - 1 for counts in (bodies, self.settled) for times in counts.values())

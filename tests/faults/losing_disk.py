@@ -1,4 +1,4 @@
-"""A disk that can be full, and forgets at a power loss what was not fsynced: its mount (`losing_filesystem.py`)."""
+"""A disk that can be full, and that forgets at a power loss what was not fsynced: a mount of `losing_filesystem.py`."""
 
 import os
 import shutil
@@ -13,20 +13,20 @@ import pytest
 from tests.support.servers import PATIENCE, until
 
 UNSYNCED = "user.unsynced"
-"""Extended attribute of the root: bytes that a power loss would lose now."""
+"""Extended attribute of the root: number of bytes that a power loss would lose now."""
 
 SYNCED = "user.synced"
-"""Extended attribute of the root: when (s, monotonic) the last write that was fsynced began."""
+"""Extended attribute of the root: when (s, monotonic) the last fsynced write began."""
 
 POWER = "user.power"
-"""Extended attribute of the root; setting it to `off` is the power loss."""
+"""Extended attribute of the root: setting it to `off` causes the power loss."""
 
 ROOM = "user.room"
 """Extended attribute of the root: while it is `none`, nothing can be written."""
 
 
 def without_fuse() -> str:
-    """Why there can be no such disk here; empty if there can."""
+    """Return why such a disk cannot be mounted here; empty if it can."""
     if shutil.which("fusermount3") is None or find_spec("mfusepy") is None:
         return "fuse3 or mfusepy is not installed"
     try:
@@ -69,27 +69,27 @@ class LosingDisk:
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["fusermount3", "-u", "-z", str(self.mount)], check=False)
-        self._process.kill()  # it would live on while a file is open
+        self._process.kill()  # otherwise it would live on while a file is open
         self._process.wait(PATIENCE)
         if self._process.stderr:
             self._process.stderr.close()
 
     @property
     def unsynced(self) -> int:
-        """Bytes that a power loss would lose now; after one, those that it lost."""
+        """Return the bytes that a power loss would lose now or, after one, the bytes that it lost."""
         return int(os.getxattr(self.mount, UNSYNCED))
 
     @property
     def synced(self) -> float:
-        """When (s, monotonic) the last fsync began: what was written before is safe."""
+        """Return when (s, monotonic) the last fsynced write began. Everything written before that is safe."""
         return float(os.getxattr(self.mount, SYNCED))
 
     def fill(self) -> None:
-        """Have no room from now on."""
+        """Leave no free space from now on."""
         os.setxattr(self.mount, ROOM, b"none")
 
     def make_room(self) -> None:
-        """Have as much as the disk that this one is kept on."""
+        """Have as much space as the disk that holds this one."""
         os.setxattr(self.mount, ROOM, b"some")
 
     def lose_power(self) -> int:

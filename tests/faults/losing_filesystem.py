@@ -1,8 +1,8 @@
-"""A file system over a directory that forgets at a power loss what was not fsynced (FUSE).
+"""A FUSE file system over a directory that forgets at a power loss what was not fsynced.
 
-What a write replaces is remembered until the file is fsynced; when the power goes, it is put back, newest
-first. So every file is left as of its last fsync: the harshest disk that still honours fsync. Names
-(create, rename, unlink) last at once, as on a journaling file system that orders them.
+The data that a write replaces is remembered until the file is fsynced. When the power goes, it is put back, newest
+first, so every file is left as of its last fsync: the harshest disk that still honours fsync. Changes of names (create,
+rename, unlink) are durable at once, as on a journaling file system that orders them.
 
 `python -m tests.faults.losing_filesystem <backing> <mount>` serves one mount.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from tests.faults.losing_disk import POWER, ROOM, SYNCED, UNSYNCED
 
 mfusepy: Any = import_module("mfusepy")
-"""Loads libfuse, which is not on every machine on which these files are type-checked."""
+"""Imported by name, because it loads libfuse, which is not on every machine where these files are type-checked."""
 
 STAT = ("st_atime", "st_ctime", "st_gid", "st_ino", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")
 
@@ -29,10 +29,10 @@ class _Disk(mfusepy.Operations):
     def __init__(self, backing: Path) -> None:
         self._backing = str(backing)
         self._undo: dict[int, list[tuple[int, int, bytes, int]]] = {}
-        """By inode: descriptor, offset, bytes and file size before each change since the last fsync."""
+        """Changes since the last fsync by inode: descriptor, offset, replaced bytes and previous file size of each."""
         self._lost = 0
         self._written: dict[int, float] = {}
-        """By inode: when the last write began."""
+        """Time when the last write began, by inode."""
         self._synced = 0.0
         self._on = True
         self._full = False
@@ -86,7 +86,7 @@ class _Disk(mfusepy.Operations):
         inode = os.fstat(fh).st_ino
         for fd, *_ in self._undo.pop(inode, []):
             os.close(fd)
-            # Not the time of the fsync: between its last write and a background fsync Redis goes on answering.
+            # Not the time of the fsync: Redis continues to answer between the last write and a background fsync.
             self._synced = self._written.get(inode, self._synced)
         return 0
 
@@ -106,7 +106,8 @@ class _Disk(mfusepy.Operations):
         return 0
 
     def open(self, path: str, flags: int) -> int:
-        # For reading, too: what a write replaces is read first. The kernel has made an append a write at an offset.
+        # Readable as well, because the data that a write replaces is read first. Without O_APPEND, because the kernel
+        # passes an append as a write at an offset.
         readable = flags & ~(os.O_APPEND | os.O_WRONLY | os.O_TRUNC) | os.O_RDWR
         return os.open(self._path(path), readable)
 
@@ -122,7 +123,7 @@ class _Disk(mfusepy.Operations):
         return 0
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
-        # The root stays readable without power, to be asked what was lost.
+        # The root stays readable without power, so that it can be asked what was lost.
         found = os.lstat(self._backing if path == "/" else self._path(path))
         return {name: getattr(found, name) for name in STAT}
 

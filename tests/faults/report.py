@@ -1,4 +1,4 @@
-"""The figures of a run; a full run prints them as a table at its end (docs/durability.md)."""
+"""The figures of a run, printed as a table at the end of a full run (docs/durability.md)."""
 
 from collections.abc import Iterable
 
@@ -10,16 +10,16 @@ class Row(msgspec.Struct, frozen=True):
 
     fault: str
     times: int
-    """How many times the fault was caused."""
+    """How often the fault was caused."""
     acknowledged: int
     refused: int
-    """Answers 503."""
+    """Number of 503 answers."""
     longest: float | None
-    """The longest time in seconds that refusals went on after the fault was over; None if not measured."""
+    """Longest time in seconds for which refusals continued after the end of the fault; None if not measured."""
     lost: int
-    """Acknowledged writes that are missing."""
+    """Number of acknowledged writes that are missing."""
     twice: int
-    """Writes that are there more than once."""
+    """Number of writes that are there more than once."""
 
 
 HEADINGS = ("fault", "times", "acknowledged", "503", "recovery (s)", "lost", "twice")
@@ -28,7 +28,7 @@ ROWS: list[Row] = []
 
 
 def table(rows: Iterable[Row]) -> list[str]:
-    """The lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     lines = [HEADINGS, ("---",) * len(HEADINGS)]
     for row in rows:
         *counts, longest, lost, twice = msgspec.structs.astuple(row)

@@ -1,7 +1,7 @@
-"""A worker, or an operator's command, dies between any two steps of an artifact's verification, end or removal.
+"""A worker or an operator's command dies between any two steps of an artifact's verification, end or removal.
 
-What another process does afterwards leaves what would have been left without the death: the same manifest, no bytes
-that nobody owns, and nothing that counts for ever.
+The next process must leave the state that would have been left without the death: the same manifest, no orphaned bytes,
+and nothing that is counted for ever.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ Work = Callable[["Worker", str], Awaitable[object]]
 
 
 class Killed(BaseException):
-    """The process is dead."""
+    """Simulates the death of the process."""
 
 
 STEPS_LEFT: ContextVar[list[int] | None] = ContextVar("steps_left", default=None)
-"""One number: how many calls to Redis or to the blob store whoever is about to die still makes."""
+"""A list with one number: how many more calls to Redis or the blob store the current process makes before it dies."""
 
 
 def step() -> None:
@@ -64,7 +64,7 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def survives(steps: int, work: Awaitable[object]) -> bool:
-    """Whether the work needs no more than these steps; otherwise it ends there."""
+    """Return whether the work ends within this many steps. Otherwise it is killed after them."""
     token = STEPS_LEFT.set([steps])
     try:
         await work
@@ -76,7 +76,7 @@ async def survives(steps: int, work: Awaitable[object]) -> bool:
 
 
 class Worker:
-    """The services of artifacts, as a worker and the operator's commands have them."""
+    """The artifact services of a worker and of the operator's commands."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         self.manifests = ArtifactStore(node.store, 60, node.settings.artifact_ttl)
@@ -104,7 +104,7 @@ async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncIterator[NodeUn
 
 
 async def let_end(node: NodeUnderTest, artifact_id: str) -> None:
-    """Let the time of an artifact be over."""
+    """Let the artifact's time be over."""
     record = keys.artifact(artifact_id)
     if await node.store.command("HEXISTS", record, "expires_at"):
         await node.store.command("HSET", record, "expires_at", 1)
@@ -113,7 +113,7 @@ async def let_end(node: NodeUnderTest, artifact_id: str) -> None:
 
 
 async def sums(node: NodeUnderTest, artifact_id: str) -> list[int]:
-    """What is counted in the artifact's partition."""
+    """Return the counts of the artifact's partition."""
     found: Any = await node.store.command("HVALS", keys.artifact_bytes(ids.partition_of_id(artifact_id)))
     return [int(value) for value in found]
 

@@ -1,7 +1,7 @@
 """Callbacks while workers and Redis are killed: none is lost, and duplicates are counted (DESIGN 8).
 
 `make faults` runs it in full: 3,000 callbacks, six workers and Redis killed, all pauses as in production except those
-of the retry schedule. Otherwise a small one runs, in which the test makes a dead worker's share due.
+of the retry schedule. Otherwise a small run follows, in which the test itself makes a dead worker's share due.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from tests.support.nodes import ROOT
 from tests.support.servers import PATIENCE, RedisServer, eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
-HOSTS = [f"127.0.0.{n}" for n in range(1, 17)]  # enough receivers for the caps per host not to matter
-PUBLISHERS = 8  # at a time
+HOSTS = [f"127.0.0.{n}" for n in range(1, 17)]  # enough receivers that the limits per host do not matter
+PUBLISHERS = 8  # concurrent publishers
 WORKERS = 2
 
 
@@ -41,7 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
     callbacks: int
     worker_kills: int
     patience: float
-    """Seconds within which all callbacks must have come."""
+    """Seconds within which all callbacks must have arrived."""
     moved: bool
     """Whether the test makes a dead worker's share due at once."""
 
@@ -78,19 +78,19 @@ class Worker:
         self._process.wait()
 
     def beats(self, redis: RedisServer) -> bool:
-        """Whether it has begun to work. Before that, SIGTERM may end it like any process."""
+        """Return whether it has begun to work. Before that, SIGTERM may kill it like any other process."""
         names = cast("list[bytes]", redis.do("ZRANGE", keys.WORKERS, 0, -1))
         return any(f"-{self._process.pid}-" in name.decode() for name in names)
 
     def stop(self) -> int:
-        """Its exit status after SIGTERM. Raises TimeoutExpired."""
+        """Return its exit status after SIGTERM. Raises TimeoutExpired."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE)
 
 
 @pytest.fixture
 def workers(own_redis: RedisServer, tmp_path: Path) -> Iterator[list[Worker]]:
-    """The running workers; none outlives the test."""
+    """A list of running workers, all of which are killed at the end of the test."""
     workers = [Worker(own_redis.url, tmp_path / "data") for _ in range(WORKERS)]
     yield workers
     for worker in workers:
@@ -108,7 +108,7 @@ class Publishers:
 
     def __init__(self, node: NodeUnderTest, urls: list[str], wanted: int) -> None:
         self.acknowledged: set[tuple[str, str]] = set()
-        """Contract and type of each callback that is owed."""
+        """Contract and type of each callback that is due to be sent."""
         self._client = node.client
         self._urls = urls
         self._wanted = wanted
@@ -134,7 +134,7 @@ class Publishers:
         self.acknowledged.add((task["id"], "task.completed"))
 
     async def _post(self, path: str, body: dict[str, Any], key: str) -> httpx2.Response:
-        """The answer, once Redis is there to give one. 409: an earlier try had taken effect."""
+        """Return the answer, once Redis is available. A 409 means that an earlier try took effect."""
         while True:
             response = await self._client.post(path, json=body, headers={"idempotency-key": key})
             if response.status_code != 503:
@@ -144,7 +144,7 @@ class Publishers:
 
 
 def move_times(server: RedisServer) -> None:
-    """Make everything due that waits."""
+    """Make all waiting callbacks and events due."""
     for partition in range(ids.PARTITIONS):
         for name in server.do("ZRANGE", keys.callbacks_due(partition), 0, -1):
             server.do("ZADD", keys.callbacks_due(partition), "XX", 0, name)
@@ -167,7 +167,7 @@ async def test_no_callback_is_lost_while_workers_and_redis_are_killed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     began = time.monotonic()
-    # Each host fails one request of ten, so never often enough in a row for the breaker of its URL to open.
+    # Each host fails every tenth request, so its URLs' breakers never see enough failures in a row to open.
     async with Receiver(PUBLIC, lambda n: 500 if n % 10 == 9 else 204, HOSTS) as receiver:
         publishers = Publishers(node, receiver.urls, PLAN.callbacks)
         publishing = asyncio.create_task(publishers.run())

@@ -1,4 +1,4 @@
-"""A web process dies between two of its calls to Redis, at each of them: the same request again does the rest, once.
+"""A web process dies before any one of its calls to Redis: repeating the request does the rest, once.
 
 The death is simulated: from the chosen call on, nothing that the request asks for reaches Redis.
 """
@@ -24,15 +24,15 @@ from tests.support.servers import Cluster, RedisServer
 
 NOT_COMPARED = (
     *("rate:", "bytes:", "copies:"),  # count requests
-    "held:",  # a place in a quota that was taken for nothing ends by itself
-    *("board:", "tasks:", "offers:", "agents:", "search:", "doc:"),  # a worker makes them of the events
+    "held:",  # a place in a quota that was taken in vain ends by itself
+    *("board:", "tasks:", "offers:", "agents:", "search:", "doc:"),  # a worker makes them from the events
 )
-"""Beginnings of keys."""
+"""Prefixes of keys."""
 HINTS = {
-    b"again_at",  # a completion that is repeated has its artifact looked for once more, if the first look finds nothing
-    b"ended_at",  # of a receipt whose inbox was closed: without it, its task says that it failed when that is read
+    b"again_at",  # a repeated completion lets its artifact be looked for once more, if the first look finds nothing
+    b"ended_at",  # of the receipts of a closed inbox: without it, a task gets its time of failure when it is read
 }
-"""Fields of hashes that say nothing of how often a request was done."""
+"""Hash fields that say nothing about how often a request was done."""
 ID = re.compile(r"(?<![\w-])[\w-]{16,}(?![\w-])|\d+\.\d+\.\d+\.\d+")
 CALLBACK = "http://127.0.0.1:9/hook"
 SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
@@ -47,11 +47,11 @@ class Life:
     def __init__(self, most: int) -> None:
         self.made = 0
         self.is_over = False
-        """Whether it asked for more than those."""
+        """Whether the request wanted to make more calls."""
         self._most = most
 
     def makes_one_more(self) -> bool:
-        """Whether another call is made; counts it."""
+        """Count a call, and return whether it is made."""
         self.is_over = self.made == self._most
         self.made += not self.is_over
         return not self.is_over
@@ -62,7 +62,7 @@ LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 @contextmanager
 def living(calls: int) -> Generator[Life]:
-    """What is requested within the block makes so many calls at most."""
+    """Let requests within the block make at most this many calls."""
     life = Life(calls)
     token = LIFE.set(life)
     try:
@@ -79,7 +79,7 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
         life = LIFE.get()
         if life is None or life.makes_one_more():
             return submit(self, call)
-        if not isinstance(call, Unawaited):  # their outcome is that of all others, too
+        if not isinstance(call, Unawaited):  # their outcome is shared by all unawaited calls
             call.outcome.cancel()
         return call.outcome
 
@@ -88,12 +88,12 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest_asyncio.fixture
 async def node(empty_redis: RedisServer | Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[NodeUnderTest]:
-    # A contract is listed by other calls if that comes late, as it does now and then on a busy machine.
+    # If listing a contract comes late, as happens on a busy machine, it takes other calls.
     monkeypatch.setattr("node.tasks.store.LATE_SECONDS", math.inf)
     settings = settings_for(
         empty_redis.url,
         limits=every_limit(1000, 60),
-        client_bytes=0,  # else one request in several would report the bytes of all, which is one call more
+        client_bytes=0,  # otherwise one request of several makes one more call, to report the bytes of all
         client_share=0,
         callback_allow_private=True,
         embedding_model="none",
@@ -103,7 +103,7 @@ async def node(empty_redis: RedisServer | Cluster, monkeypatch: pytest.MonkeyPat
 
 
 def post(path: str, body: Any, *, key: bool = True, proof: str = "", a2a: str = "") -> Ask:
-    """Asks for a path in which facts are named, with facts in its body, where their names begin with a $."""
+    """Return a request whose path names facts in braces, and whose body names facts with a leading $."""
 
     async def ask(node: NodeUnderTest, facts: Facts) -> httpx2.Response:
         sent = {name: facts[value[1:]] if str(value).startswith("$") else value for name, value in body.items()}
@@ -188,26 +188,26 @@ OPERATIONS: dict[str, tuple[Ask, ...]] = {
         post("/api/v1/artifacts/inline", {"publisher_id": "p", "media_type": "text/plain", "text": "Hello"}),
     ),
 }
-"""The requests that come before, and the one that is cut off."""
+"""For each case, the preceding requests, and the request that is cut off."""
 
 ENDS = {"end of a session", "end of an inbox", "end of an agent"}
-"""Done already, they find nothing any more."""
+"""Cases in which a repeated request finds nothing any more."""
 
 
 async def prepared(node: NodeUnderTest, before: Sequence[Ask]) -> Facts:
-    """What is known after the requests that come before, on an empty Redis."""
+    """Send the preceding requests on an empty Redis, and return the facts from their answers."""
     await node.store.everywhere("FLUSHALL")
     facts: Facts = {}
     for ask in before:
         answer = await ask(node, facts)
         assert answer.is_success, answer.text
         facts |= answer.json()
-    await node.a_millisecond_later()  # an inbox that is renewed in the one in which it was opened needs fewer calls
+    await node.a_millisecond_later()  # an inbox renewed in the millisecond of its opening needs fewer calls
     return facts
 
 
 async def kept(node: NodeUnderTest, ignored: tuple[str, ...] = NOT_COMPARED) -> Counter[tuple[str, Any, bool]]:
-    """What Redis has: keys without ids, how much each holds, and whether it ends."""
+    """Return what Redis holds: keys without ids, the size of each, and whether it has a TTL."""
     found: Counter[tuple[str, Any, bool]] = Counter()
     sizes = {
         b"hash": "HKEYS",
@@ -236,10 +236,10 @@ async def test_a_request_that_was_cut_off_anywhere_is_done_once(node: NodeUnderT
     facts = await prepared(node, before)
     with living(1000) as whole:
         done = await asked(node, facts)
-        await asyncio.sleep(0)  # in the next turn of the event loop, lists are told
+        await asyncio.sleep(0)  # lists are updated in the next turn of the event loop
     assert done.is_success, done.text
     once = await kept(node)
-    for calls in range(whole.made + 1):  # after the last one, only the answer is lost
+    for calls in range(whole.made + 1):  # after the last call, only the answer is lost
         facts = await prepared(node, before)
         with living(calls) as cut, suppress(asyncio.CancelledError):
             await asked(node, facts)

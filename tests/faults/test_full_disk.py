@@ -1,4 +1,4 @@
-"""The disk of a node is full, and later it has room again: nothing acknowledged is lost, and nobody has to help."""
+"""A node's disk is full, and later has room again: nothing acknowledged is lost, and nobody has to intervene."""
 
 import os
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_a_node_whose_disk_was_full_goes_on_by_itself_with_all_that_it_acknowled
 
 
 def test_a_redis_that_does_not_start_for_lack_of_disk_may_be_tried_again(disk: LosingDisk) -> None:
-    """Status 2 is for a setting that is wrong: systemd does not start what ended with it."""
+    """Status 2 means that a setting is wrong, and systemd does not restart a process that ended with it."""
     disk.fill()
     with EmbeddedRedis(disk.mount, disk_reserve=2**20) as server:
         with pytest.raises(EmbeddedError) as raised:

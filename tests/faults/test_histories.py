@@ -1,8 +1,8 @@
 """Random histories of contracts, while web processes, the worker and Redis are killed (-9) or frozen.
 
-Whatever died, an attempt has one winner, and an acknowledged change is kept; each change is in the public feed once and
-told to the callback, in the order in which the contract has it; lists say what contracts say; nothing is left behind.
-`make faults` runs it. A test that failed shows its seed: HISTORY=<seed> makes the same choices again.
+Whatever dies, an attempt has one winner and an acknowledged change is kept. Each change is in the public feed once and
+is sent to the callback, in the order in which the contract has it. Lists agree with contracts, and nothing is left
+behind. `make faults` runs it. A failed test shows its seed: HISTORY=<seed> makes the same choices again.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.skipif(not FULL, reason="`make faults` runs it")
 
 SEED = int(os.environ.get("HISTORY") or randrange(10**6))
 FAULTS = 8
-CHANGES = 60  # acknowledged between two faults
+CHANGES = 60  # acknowledged changes between two faults
 FROZEN = 2.0  # s
 
 SETTINGS = {
@@ -55,8 +55,8 @@ SETTINGS = {
 Json = dict[str, Any]
 
 PUBLISHERS, WORKERS = 3, 6
-RECENT = 12  # contracts of which one is chosen for the next step, so that many steps meet at the same one
-CUT_OFF = 0.06  # share of the requests that their client gives up within 30 ms and sends again
+RECENT = 12  # number of recent contracts to choose from, few enough that many steps meet at the same one
+CUT_OFF = 0.06  # share of the requests that their client abandons within 30 ms and repeats
 
 CLOSED = {"canceled", "expired"}
 ENDED = {"released", "submitted", "completed", "failed"} | CLOSED
@@ -69,27 +69,27 @@ AFTER = {
     "failed": {"offered", "claimed"} | CLOSED,
     "expired": {"offered", "claimed"} | CLOSED,
 }
-"""Which changes may follow one: after `failed` if attempts are left, after `expired` if only a lease was over."""
+"""Which changes may follow each change: after `failed` if attempts are left, after `expired` if only a lease ended."""
 
 
 def is_possible(changes: Sequence[str]) -> bool:
-    """Whether a contract may have had these changes, in this order."""
+    """Return whether a contract may have had these changes, in this order."""
     return changes[0] == "offered" and all(later in AFTER.get(earlier, ()) for earlier, later in pairwise(changes))
 
 
 class ContractHistories(Clients):
-    """Clients of a node, for as long as the context lasts. What they find wrong at once fails it."""
+    """Clients of a node, for as long as the context lasts. A violation that they notice fails the test at once."""
 
     def __init__(self, client: httpx2.AsyncClient, random: Random, callback_url: str) -> None:
         super().__init__()
         self.offers: dict[str, Json] = {}
-        """The answer to each offer, by id; it has the callback_url, too."""
+        """The answer to each offer by id, with its callback_url."""
         self.winners: dict[tuple[str, int], str] = {}
-        """The claim_token that was given for each attempt."""
+        """The claim_token of each attempt."""
         self.done: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
-        """Changes of each contract that were acknowledged, with their attempts; each happens once in an attempt."""
+        """Acknowledged changes of each contract with their attempts. Each change happens once in an attempt."""
         self.results: dict[str, Any] = {}
-        """The results that were acknowledged as completing their contracts."""
+        """Results whose contracts were acknowledged as completed."""
         self.client = client
         self._random = random
         self._callback_url = callback_url
@@ -100,7 +100,7 @@ class ContractHistories(Clients):
         return self
 
     async def further(self, changes: int) -> None:
-        """Return once that many more changes have been acknowledged."""
+        """Return once this many more changes have been acknowledged."""
         await self._counted(lambda: sum(map(len, self.done.values())), changes)
 
     async def _publish(self, number: int) -> None:
@@ -127,7 +127,7 @@ class ContractHistories(Clients):
                 await self._changed("canceled", f"{path}/cancel", proof)
 
     def _terms(self) -> Json:
-        """What a contract asks for: something of everything."""
+        """Return random terms of a contract."""
         terms: list[Json] = [
             {"lease_seconds": 30},
             {"max_attempts": 2, "retry_seconds": 1},
@@ -168,9 +168,11 @@ class ContractHistories(Clients):
             await self._changed("released", f"{path}/release", proof)
 
     async def _changed(self, what: str, path: str, body: Json, status: int = 200) -> Json:
-        """The record that a request answers with, noted as such a change; nothing if another one was faster."""
+        """Send a request, and note the change that its answer confirms. Returns the record; empty if another change
+        came first.
+        """
         answer = await self._answer("POST", path, body)
-        if answer.status_code in (204, 403, 409):  # 403: its claim was over, and there is another one
+        if answer.status_code in (204, 403, 409):  # 403: the claim has ended, and there is another one
             return {}
         assert answer.status_code == status, f"{path}: {answer.status_code} {answer.text}"
         record: Json = answer.json()
@@ -179,14 +181,14 @@ class ContractHistories(Clients):
         return record
 
     async def _answer(self, method: str, path: str, body: Json | None = None) -> httpx2.Response:
-        """The answer to one request, however often it has to be sent under its Idempotency-Key."""
+        """Return the answer to a request, repeated under its Idempotency-Key as often as needed."""
         random = self._random
         key = {"idempotency-key": str(UUID(int=random.getrandbits(128)))} if method == "POST" else {}
         content = None if body is None else json.dumps(body)
         headers = {"content-type": "application/json"} | key
         while True:
             patience = random.uniform(0, 0.03) if random.random() < CUT_OFF else None
-            with suppress(httpx2.TransportError, TimeoutError):  # its process was killed, or this client is impatient
+            with suppress(httpx2.TransportError, TimeoutError):  # the process was killed, or this client gives up early
                 async with asyncio.timeout(patience):
                     answer = await self.client.request(method, path, content=content, headers=headers)
                 if answer.status_code != 503:
@@ -196,7 +198,7 @@ class ContractHistories(Clients):
 
 
 async def strike(random: Random, node: NodeProcess, redis: RedisServer) -> None:
-    """Kill or freeze one process, and return once it is there again."""
+    """Kill or freeze one process, and return once it is back."""
     number = random.choice([1, 2])
     web = node.web_process(number)
     fault = random.choice(["web", "worker", "redis", "frozen web", "frozen redis"])
@@ -240,8 +242,8 @@ async def test_whatever_dies_contracts_have_one_history(tmp_path: Path) -> None:
 
 
 def is_quiet(redis: RedisServer) -> bool:
-    """Whether all events were handled, all callbacks sent, and no contract is about to change by itself."""
-    soon = redis.do("TIME")[0] * 1000 + 15_000  # leases are longer: claims that were forgotten are left as they are
+    """Return whether all events are handled, all callbacks sent, and no contract is about to change by itself."""
+    soon = redis.do("TIME")[0] * 1000 + 15_000  # shorter than leases: forgotten claims are left as they are
     for partition in range(ids.PARTITIONS):
         if redis.do("EXISTS", keys.events(partition)):
             groups: list[dict[bytes, int]] = redis.do("XINFO", "GROUPS", keys.events(partition))
@@ -254,14 +256,14 @@ def is_quiet(redis: RedisServer) -> bool:
 
 
 async def compare(redis: RedisServer, histories: ContractHistories, receiver: Receiver) -> None:
-    """Compare all that is known of the contracts: with each other, and with what was acknowledged."""
+    """Compare everything known about the contracts, with each other and with what was acknowledged."""
     client = histories.client
     feed: defaultdict[str, list[str]] = defaultdict(list)
     for event in await followed(client, "tasks"):
         feed[event["data"]["id"]].append(event["type"].removeprefix("task."))
     listed = {status: redis.do("ZRANGE", keys.tasks_with(status), 0, -1) for status in STATUSES}
     told: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for body in dict(receiver.messages).values():  # one that came twice has its webhook-id twice
+    for body in dict(receiver.messages).values():  # a callback that arrived twice has the same webhook-id twice
         kind = body["type"].removeprefix("task.")
         told[body["data"]["task_id"]]["in_progress" if kind == "rejected" else kind] += 1
     assert histories.offers.keys() <= feed.keys()
@@ -282,7 +284,7 @@ async def compare(redis: RedisServer, histories: ContractHistories, receiver: Re
             assert task["result_payload"] == histories.results[task_id], about
         if histories.offers.get(task_id, {}).get("callback_url"):
             expected = Counter(change for change in changes if change != "offered")
-            # The feed calls this "offered", as it does when a pause is over, which is not told.
+            # The feed says "offered" for a retry and for the end of a pause. Only the former is sent to the callback.
             expected["retried"] = min(told[task_id]["retried"], changes[1:].count("offered"))
             assert told[task_id] == expected, f"{about}; told: {told[task_id]}"
         times = {"offered": ("retry_at", "deadline"), "submitted": ("review_ends_at",)}
@@ -293,7 +295,7 @@ async def compare(redis: RedisServer, histories: ContractHistories, receiver: Re
 
 
 async def followed(client: httpx2.AsyncClient, topic: str) -> list[Json]:
-    """All events of a topic, by pages."""
+    """Return all events of a topic, page by page."""
     events: list[Json] = []
     page: Json = {"cursor": "earliest", "has_more": True}
     while page["has_more"]:

@@ -1,6 +1,6 @@
-"""Processes, Redis and a primary are killed (-9) while an inbox is written to and settled (NETWORK 1).
+"""Processes, Redis and a primary are killed (-9) while messages of an inbox are sent and settled (NETWORK 1).
 
-`make faults` runs it in full: some 50,000 messages. None is lost, duplicated or settled twice, and order is kept.
+`make faults` runs it in full: some 50,000 messages. None is lost, duplicated or settled twice, and their order is kept.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tests.support.servers import Cluster
 
 TIMES = 10 if FULL else 1
 MESSAGES = 1_600 if FULL else 60
-"""Settled after each death."""
+"""Number of messages settled after each kill."""
 
 SENDERS = 8
 
@@ -37,7 +37,7 @@ OFF = {
 
 
 async def report(fault: str, times: int, traffic: InboxTraffic, most: int = 0) -> None:
-    """Compare what was settled with what was acknowledged; up to `most` may be lost, or be there twice."""
+    """Compare what was settled with what was acknowledged. Up to `most` messages may be lost or duplicated."""
     lost = await traffic.lost()
     ROWS.append(Row(fault, times, traffic.acknowledged, traffic.answers[503], None, lost, traffic.twice))
     assert max(lost, traffic.twice) <= most
@@ -69,5 +69,5 @@ async def test_the_death_of_a_primary_costs_no_more_than_what_its_replica_did_no
                 slot = slot_of(keys.tag(ids.partition_of(traffic.inbox["address"])))
                 cluster.primary_of(slot).kill()
                 await traffic.further(MESSAGES)
-            # A cluster replicates after it has answered (docs/durability.md), so what was under way may be lost.
+            # A cluster replicates after it has answered (docs/durability.md), so writes under way may be lost.
             await report("inbox: its primary killed (-9)", 1, traffic, most=SENDERS + SETTLED_AT_ONCE)

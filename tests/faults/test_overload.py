@@ -16,7 +16,7 @@ from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
 CLIENTS = 3 * MAX_NORMAL_REQUESTS
-STAGGER = 0.003  # s between two clients' first requests, so that they do not all ask at the same moment
+STAGGER = 0.003  # s between two clients' first requests, so that they do not all come at the same moment
 
 HELLO = request(
     "POST",
@@ -72,7 +72,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 @asynccontextmanager
 async def crowd(port: int) -> AsyncGenerator[list[Client]]:
-    """Many clients that relay, one that asks for a page's headers, one for health."""
+    """Run many clients that relay, one that requests a page's headers, and one that requests the health."""
     clients = [Client(port, HELLO) for _ in range(CLIENTS)] + [Client(port, HEAD), Client(port, HEALTH)]
     running = [asyncio.ensure_future(client.run(number * STAGGER)) for number, client in enumerate(clients)]
     try:
@@ -89,7 +89,7 @@ def seen(clients: list[Client], which: Callable[[Answer], bool]) -> list[Answer]
 
 
 async def test_overload_is_refused_cleanly_and_passes(node: NodeProcess) -> None:
-    """Redis is frozen, the slowest that a store can be, while the clients go on asking."""
+    """Redis is frozen, the slowest that a store can be, while the clients keep sending."""
     redis = node.child("redis")
     async with crowd(node.port) as clients:
         *relaying, heads, health = clients

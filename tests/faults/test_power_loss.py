@@ -1,4 +1,4 @@
-"""The power goes: what was not fsynced is gone, and RELAY_DURABILITY says what that may be (DESIGN 10).
+"""A power failure loses what was not fsynced, and RELAY_DURABILITY says what that may be (DESIGN 10).
 
 The embedded Redis runs on a disk that forgets what was not fsynced (`losing_disk.py`).
 """
@@ -74,7 +74,7 @@ async def test_a_power_loss_costs_what_the_setting_says_and_no_more(tmp_path: Pa
 
 
 async def power_lost(folder: Path, durability: str) -> tuple[Row, float]:
-    """What one power loss cost, and how many seconds before it the last write that was fsynced began."""
+    """Return what one power loss cost, and how many seconds before it the last fsynced write began."""
     with LosingDisk(folder) as disk:
         with EmbeddedRedis(disk.mount / "data", durability) as redis:
             process = redis.start()

@@ -1,6 +1,7 @@
-"""A node of several processes as its clients see it: limits hold over all, and no death of one loses a write.
+"""A node of several processes as its clients see it: limits hold across all processes, and the death of one loses no
+write.
 
-Every address of 127.0.0.0/8 is a client of its own here.
+Every address of 127.0.0.0/8 is a separate client here.
 """
 
 import http.client
@@ -30,7 +31,7 @@ TIMES = 10 if FULL else 1
 
 
 class Answered:
-    """What the tests need of an answer."""
+    """The parts of an answer that the tests need."""
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
         self.status = answer.status
@@ -44,8 +45,9 @@ class Answered:
 def call(
     node: NodeProcess, method: str, path: str, body: object = None, *, client: str = "127.0.0.1", **headers: str
 ) -> Answered:
-    """One request on a connection of its own. Raises OSError, HTTPException."""
-    # A port that is bound is taken for a minute after its connection, and tens of thousands would take all.
+    """Send one request on a new connection. Raises OSError, HTTPException."""
+    # A source port that was bound explicitly stays taken for a minute after its connection, and tens of thousands of
+    # requests would use up all ports.
     source = None if client == "127.0.0.1" else (client, 0)
     link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=2 * PATIENCE, source_address=source)
     try:
@@ -99,15 +101,15 @@ def test_behind_a_trusted_proxy_the_hop_that_it_added_counts(node: NodeProcess) 
         return Counter(answer.status for hop in hops for answer in relay_at_once(node, 6, PROXY, x_forwarded_for=hop))
 
     assert statuses("198.51.100.1", "198.51.100.2") == {200: 12}
-    # What is left of the last hop was written by the client.
+    # The client itself wrote everything to the left of the last hop.
     assert statuses("203.0.113.1, 198.51.100.3", "203.0.113.2, 198.51.100.3") == {200: 10, 429: 2}
-    # An IPv6 client has a whole /64 to itself.
+    # A whole IPv6 /64 counts as one client.
     assert statuses("2001:db8:0:1::1", "2001:db8:0:1:ffff::2") == {200: 10, 429: 2}
     assert statuses("2001:db8:0:2::1") == {200: 6}
 
 
 class Load:
-    """Clients that keep writing, and remember what was acknowledged to them."""
+    """Clients that keep writing, and remember what was acknowledged."""
 
     CLIENTS = 6
 
@@ -171,7 +173,7 @@ class Load:
                 self.threads.append(thread["id"])
 
     def _kept(self, path: str, body: object) -> Any:
-        """The acknowledgement of one write, which is repeated under its key until it is answered."""
+        """Repeat one write under its key until it is acknowledged, and return the acknowledgement."""
         key = str(uuid.uuid4())
         while not self._stop.is_set():
             try:
@@ -204,14 +206,14 @@ def test_no_death_of_a_process_loses_what_was_acknowledged(tmp_path: Path) -> No
 
 
 def kill_and_replace(node: NodeProcess, child: str) -> None:
-    """Kill a child of the supervisor, and return once it has started another."""
+    """Kill a child of the supervisor, and return once the supervisor has started another."""
     killed = node.child(child)
     os.kill(killed, signal.SIGKILL)
     until(lambda: node.child(child) != killed, f"another {child}")
 
 
 def check(node: NodeProcess, load: Load) -> None:
-    """Everything acknowledged is there, once."""
+    """Check that everything acknowledged is there, once."""
     for message, text in load.relayed:
         assert read(node, f"/api/v1/relay/{message}").json()["payload"]["message"] == text
     for session, lines in zip(load.sessions, load.lines, strict=True):
@@ -221,12 +223,14 @@ def check(node: NodeProcess, load: Load) -> None:
         assert len({body for _, body in kept}) == len(kept)
     for thread in load.threads:
         assert read(node, f"/api/v1/board/{thread}").status == 200
-    # The process that died may have left the list to the worker, and a worker that died to the next one.
+    # A process that died may have left the update of the list to the worker, and a worker that died to the next one.
     until(lambda: set(load.threads) <= listed(node), "all threads are listed", 3 * PATIENCE)
 
 
 def read(node: NodeProcess, path: str) -> Answered:
-    """The answer of a process that has found Redis again; another one may have taken writes before it did."""
+    """Repeat a read until a process answers that has found Redis again. Another process may have taken writes
+    earlier.
+    """
     answers: list[Answered] = []
 
     def is_answered() -> bool:
@@ -270,7 +274,9 @@ def test_a_node_that_is_told_to_stop_answers_the_reads_it_holds(tmp_path: Path) 
 
 
 def waited_for(node: NodeProcess, sessions: list[str]) -> int:
-    """How many of the sessions its processes listen for; a worker that starts meanwhile listens for other things."""
+    """Return how many of the sessions the processes listen to. Other channels, such as those of a worker, do
+    not count.
+    """
     path = node.folder / "redis" / "redis.sock"
     with redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE) as store:
         heard = cast("list[bytes]", store.execute_command("PUBSUB", "SHARDCHANNELS"))  # pyright: ignore[reportUnknownMemberType]

@@ -1,7 +1,7 @@
 """Redis dies, freezes, refuses, is full, or its replies are lost, all under load (DESIGN 1, 10).
 
-No acknowledged write is lost, none is duplicated although clients repeat it, and what fails is answered with 503 and
-a Retry-After. `make faults` runs it in full: more than 50,000 acknowledged writes, each fault at its full length.
+No acknowledged write is lost, none is duplicated although clients repeat it, and failures are answered with 503 and a
+Retry-After. `make faults` runs it in full: more than 50,000 acknowledged writes, each fault at its full length.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ WRITES = 1_100 if FULL else 150
 """Acknowledged writes before and after each fault."""
 FROZEN = 5.0 if FULL else 0.0  # s at least
 LOST = 0.1  # share of the replies
-LOSSY_WRITES = 150  # a connection lives for ten replies then, and there are two or three a second
+LOSSY_WRITES = 150  # a connection then lives for ten replies, and there are two or three connections a second
 SMALL = "1mb"  # maxmemory: less than the server itself needs
 
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
@@ -89,7 +89,7 @@ async def test_lost_replies_lose_and_double_nothing(server: RedisServer) -> None
             network.loss = LOST
             for _ in range(TIMES):
                 await writers.further(LOSSY_WRITES)
-            while not writers.refused:  # of so few replies perhaps none was lost yet
+            while not writers.refused:  # with so few replies, perhaps none has been lost yet
                 await writers.further(LOSSY_WRITES)
             network.loss = 0.0
             longest = await writers.recovered()

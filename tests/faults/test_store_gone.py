@@ -1,4 +1,4 @@
-"""Redis goes away and comes back under a running node: 503 in time, never a lie, and no restart (DESIGN 1, 6)."""
+"""Redis goes away and comes back under a running node: 503 in time, no false answer, and no restart (DESIGN 1, 6)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +30,7 @@ async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
 
 
 def calls(node: NodeUnderTest) -> list[Callable[[], Awaitable[httpx2.Response]]]:
-    """Reads and writes of every feature."""
+    """Return reads and writes of every feature."""
     client = node.client
     return [
         lambda: client.post("/api/v1/relay", json=HELLO),
@@ -99,7 +99,7 @@ async def test_a_frozen_redis_costs_503_and_nothing_else(node: NodeUnderTest, ow
 
 
 async def test_a_waiting_sender_is_not_told_that_nothing_was_sent_when_redis_dies(own_redis: RedisServer) -> None:
-    """It would otherwise send its message again."""
+    """Otherwise it would send its message again."""
     async with running(settings_for(own_redis.url, store_timeout=TIMEOUT, limits=NO_LIMITS)) as node:
         inbox = await opened(node)
         sending = [
@@ -113,7 +113,7 @@ async def test_a_waiting_sender_is_not_told_that_nothing_was_sent_when_redis_die
 
         await until(do_both_wait)
         own_redis.kill()
-    sent, task = [await each for each in sending]  # the node has stopped, and has answered those who waited
+    sent, task = [await each for each in sending]  # the node has stopped, and has answered the waiting requests
     assert (sent.status_code, sent.json()["status"]) == (201, "queued")
     assert (task.status_code, task.json()["task"]["status"]["state"]) == (200, "TASK_STATE_SUBMITTED")
 
@@ -141,7 +141,7 @@ async def test_what_fails_after_something_was_written_has_an_unknown_outcome(
 async def test_beyond_the_calls_that_may_be_under_way_a_request_is_told_that_the_node_is_busy(
     own_redis: RedisServer,
 ) -> None:
-    """The answer used to say that the store was out of reach, which it was not."""
+    """The answer must not say that the store is out of reach, because it is not."""
     async with running(settings_for(own_redis.url, store_timeout=TIMEOUT, limits=NO_LIMITS, max_in_flight=1)) as node:
         own_redis.pause()  # so that the first call stays under way
         *relayed, sent = await asyncio.gather(

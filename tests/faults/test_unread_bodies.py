@@ -1,7 +1,7 @@
 """A body that no handler reads costs its client only the sending: the next request is answered.
 
-Granian closes a connection whose body was not read to the end, and did not always announce it: the next request of a
-client that reuses its connections was then lost.
+Granian closes a connection whose body was not read to the end, without always announcing it. The next request of a
+client that reuses its connections would then be lost.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import PATIENCE, NodeProcess
 
 TIMES = 80
-"""Requests in a row: one in five used to end its connection unannounced."""
+"""Number of requests in a row. Without the reading of bodies, one in five ends its connection unannounced."""
 
 SIZES = (60_000, 200_000, 1_000_000)
 CHUNKED = b"Transfer-Encoding: chunked"
@@ -49,7 +49,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node at which this address is over the artifact limit, and over no other."""
+    """A node at which this address has exceeded the artifact limit, and no other limit."""
     with NodeProcess(tmp_path_factory.mktemp("node") / "data") as node:
         node.start(
             **NO_LIMITS_GIVEN | {"RELAY_LIMIT_ARTIFACT": "1/3600", "RELAY_WORKERS": "1", "RELAY_CLIENT_THROUGHPUT": "0"}
@@ -62,7 +62,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 class Connection:
-    """A connection that is reused until the node says that it closes it."""
+    """A connection that is reused until the node announces that it closes it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -70,7 +70,9 @@ class Connection:
         self.opened = 0
 
     async def ask(self, sent: bytes) -> int:
-        """The status of the answer. Raises IncompleteReadError or OSError if the connection ended unannounced."""
+        """Return the status of the answer. Raises IncompleteReadError or OSError if the connection ended
+        unannounced.
+        """
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             self.opened += 1
@@ -125,7 +127,7 @@ def test_a_client_as_people_have_it_loses_no_request(node: NodeProcess) -> None:
 
 
 NOT_READ = {
-    # name: what is sent, a second apart
+    # name: the pieces to send, a second apart
     "none of it comes": [request("POST", b"/nowhere", b"Content-Length: 5000")],
     "a byte a second": [request("POST", b"/nowhere", b"Content-Length: 5000"), *[b"x"] * 20],
     "more than a body may have": [request("POST", b"/nowhere", b"Content-Length: 5000000")],

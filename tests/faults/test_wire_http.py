@@ -1,6 +1,6 @@
-"""Hostile HTTP on raw sockets: a clear error or a clean end, never a 500, never a hang (DESIGN 6).
+"""Malformed HTTP on raw sockets: a clear error or a clean end, never a 500, never a hang (DESIGN 6).
 
-Each case goes to a whole node with two web processes. What the HTTP parser refuses has no body of ours; what reaches
+Each case goes to a whole node with two web processes. Refusals by the HTTP parser have no body of ours; what reaches
 our code is refused with an error code.
 """
 
@@ -21,7 +21,7 @@ RELAY = b"/api/v1/relay"
 JSON = b"Content-Type: application/json"
 CHUNKED = b"Transfer-Encoding: chunked"
 LAST = request("GET", b"/health", b"Connection: close")
-"""The valid request that follows on the same connection, and closes it."""
+"""A valid request that follows on the same connection, and closes it."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture(autouse=True)
 def no_bug(node: NodeProcess) -> Iterator[None]:
-    """After each test the node is healthy, and has logged no bug."""
+    """Check after each test that the node is healthy and has logged no bug."""
     yield
     assert exchange(node.port, LAST).statuses == [200]
     assert [line for line in node.lines if line["event"] == "request failed"] == []
@@ -126,7 +126,7 @@ END: dict[str, tuple[bytes, list[int], list[str]]] = {
         ["body.incomplete"],
     ),
     "an unknown transfer coding": (post(MESSAGE, b"Transfer-Encoding: xchunked"), [400], []),
-    # The parser removes the last coding, and passes on what is left as if it were the body.
+    # The parser removes the last coding, and passes on the rest as if it were the body.
     "compressed and then in chunks": (
         request("POST", RELAY, JSON, b"Transfer-Encoding: gzip, chunked", body=chunked(gzip.compress(MESSAGE))),
         [400],
@@ -165,7 +165,7 @@ END: dict[str, tuple[bytes, list[int], list[str]]] = {
         ["body.coding"],
     ),
     "a space before the colon": (post(MESSAGE, b"Transfer-Encoding : chunked"), [400], []),
-    # A request that two readers could see differently ends the connection: nothing hides behind it.
+    # A request that two parsers could read differently ends the connection, so nothing can be hidden behind it.
     "a length and chunks": (
         request("POST", RELAY, JSON, b"Content-Length: 6", CHUNKED, body=b"0\r\n\r\n" + request("GET", b"/smuggled")),
         [422],
@@ -220,11 +220,13 @@ def test_a_body_without_end_is_cut_off(node: NodeProcess) -> None:
     endless = [b"10000\r\n" + b"a " * 32768 + b"\r\n"] * 400
     met = exchange(node.port, request("POST", b"/api/v1/wire/stream", CHUNKED), *endless)
     assert met.closed
-    assert met.statuses in ([413], [])  # a client that goes on sending may lose the answer when the node closes
+    assert met.statuses in ([413], [])  # a client that keeps sending may lose the answer when the node closes
 
 
 def test_an_idle_connection_stays_for_longer_than_clients_would_use_it(node: NodeProcess) -> None:
-    """httpx uses one that was idle for up to five seconds, and a request that meets its end gets no answer."""
+    """httpx reuses connections that were idle for up to five seconds. If the node closed one sooner, a request could
+    get no answer.
+    """
     with socket.create_connection(("127.0.0.1", node.port), timeout=PATIENCE) as link:
         for pause in (5.5, 0.0):
             link.sendall(request())

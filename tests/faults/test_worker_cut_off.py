@@ -1,7 +1,7 @@
-"""A worker dies between any two kinds of calls to Redis, whatever it is doing by the clock or for an event.
+"""A worker dies between any two kinds of calls to Redis, in any work that it does by the clock or for an event.
 
-The next worker leaves what would have been left without the death, and each change is announced once. With FAULTS=full
-it dies at each of these places, otherwise at the first and at a third of the others, which each run draws anew.
+The next worker leaves the state that would have been left without the death, and each change is announced once. With
+FAULTS=full, it dies at each of these places, otherwise at the first and at a random third of the others.
 """
 
 import asyncio
@@ -56,22 +56,24 @@ from tests.tasks.calls import let_end
 
 NOT_COMPARED = (
     *("rate:", "bytes:", "copies:", "activity:"),  # count requests
-    *("held:", "idem:"),  # of requests, not of workers
+    *("held:", "idem:"),  # belong to requests, not to workers
     *("search:", "doc:", "agents:last-check"),
-    "feed:marks:",  # also of outboxes that were merely looked at, by the order of partitions
+    "feed:marks:",  # also kept for outboxes that were merely looked at, in the order of partitions
 )
-"""Beginnings of keys."""
-OVER = 1000  # ms: in 1970
+"""Prefixes of keys."""
+OVER = 1000  # ms since 1970, long ago
 SOON = "2100-01-01T00:00:00Z"
 PUSHED = {"returnImmediately": True, "taskPushNotificationConfig": {"url": CALLBACK, "id": "c1"}}
 
 
 class Killed(BaseException):
-    """The process is dead."""
+    """Simulates the death of the process."""
 
 
 class Life:
-    """The steps that a worker makes before it dies. Calls of one kind in a row, as to all partitions, are one step."""
+    """The steps that a worker makes before it dies. Consecutive calls of one kind, such as those to all partitions, are
+    one step.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -100,7 +102,7 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def survives(steps: int, work: Awaitable[object]) -> bool:
-    """Whether the work needs no more than these steps; otherwise it ends there."""
+    """Return whether the work ends within this many steps. Otherwise it is killed after them."""
     token = LIFE.set(Life(steps))
     try:
         await work
@@ -128,7 +130,7 @@ class Worker:
         )
 
     async def events(self) -> list[list[Event]]:
-        """All that was announced, by partition."""
+        """Return all announced events, by partition."""
         found: list[list[Event]] = []
         for partition in range(ids.PARTITIONS):
             entries: Any = await self.node.store.command("XRANGE", keys.events(partition), "-", "+")
@@ -139,27 +141,27 @@ class Worker:
         return found
 
     async def handle(self) -> None:
-        """What follows from all events, whether they were handled before or not."""
+        """Handle all events, whether or not they were handled before."""
         for events in await self.events():
             for handle in self._handlers:
                 await handle(events)
 
 
 class Scene(NamedTuple):
-    """What was there before the worker, and whom the test may change meanwhile."""
+    """The state before the worker begins, and what the test may change meanwhile."""
 
     node: NodeUnderTest
     worker: Worker
     made_up: MadeUpAgents
 
     async def after(self, *asked: Ask) -> Facts:
-        """What is known after these requests, once a worker has handled them."""
+        """Return the facts from these requests, once a worker has handled their events."""
         facts = await prepared(self.node, asked)
         await self.worker.handle()
         return facts
 
     async def change(self, key: keys.Key, listed: str, name: str, *fields: str) -> None:
-        """Let times of an entity be over, and its time in a list."""
+        """Set times of an entity, and its time in a list, to the past."""
         for field in fields:
             await self.node.store.command("HSET", key, field, OVER)
         await self.node.store.command("ZADD", listed, OVER, name)
@@ -269,7 +271,9 @@ async def result_old(scene: Scene) -> Facts:
 
 
 async def announced(scene: Scene) -> Facts:
-    """An inbox, a contract and an agent, each in a partition of its own: what is kept is counted by partition."""
+    """Create an inbox, a contract and an agent, each in a partition of its own, because the comparison counts by
+    partition.
+    """
     while True:
         facts = await prepared(scene.node, [inbox, letter, offer, claim, complete, agent_at(scene)])
         if len(await scene.node.names("events:*")) == 3:
@@ -277,7 +281,7 @@ async def announced(scene: Scene) -> Facts:
 
 
 async def check(worker: Worker, facts: Facts) -> None:
-    """As often as an entry is due: once after it was posted, and once after it was listed."""
+    """Check an entry as often as it is due: once after it was posted, and once after it was listed."""
     for _ in range(2):
         await worker.check(facts["id"])
 
@@ -320,7 +324,7 @@ CASES: dict[str, tuple[Prepare, Work]] = {
     "old result": (result_old, retain),
     "events": (announced, handle),
 }
-"""What there is to do, and what does it."""
+"""For each case, how to prepare the work, and the work."""
 
 
 @pytest_asyncio.fixture
@@ -345,7 +349,9 @@ async def test_the_next_worker_does_the_rest_and_tells_of_it_once(node: NodeUnde
         made_up = await stack.enter_async_context(MadeUpAgents())
 
         async def left_after(steps: int) -> tuple[bool, object]:
-            """Whether a worker has survived so many steps; and what is left once another has followed."""
+            """Let one worker die after this many steps and another follow. Returns whether the first one survived, and
+            what is left.
+            """
             dying, next_one = Worker(node, stores), Worker(node, stores)
             facts = await prepare(Scene(node, dying, made_up))
             survived = await survives(steps, work(dying, facts))

@@ -1,6 +1,6 @@
-"""Clients that keep writing in every feature, and remember what was acknowledged to them (DESIGN 1).
+"""Clients that keep writing in every feature, and remember what was acknowledged (DESIGN 1).
 
-A write is repeated under its Idempotency-Key until it is acknowledged. So at the end all that was acknowledged must be
+A write is repeated under its Idempotency-Key until it is acknowledged. So at the end, everything acknowledged must be
 there, and nothing twice.
 """
 
@@ -18,22 +18,22 @@ from tests.support.servers import PATIENCE, eventually
 
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_inboxes", "client_threads", "client_tasks", "client_bytes"], 0)
 HELLO = "Hello, is anybody there who can read this?"
-TURNS = 50  # lines of one session: they must fit in one page
+TURNS = 50  # lines in one session: they must fit on one page
 LINES = "/api/v1/sessions/{}/messages?limit=100"
-READERS = 16  # reads at a time, when all is compared with what was acknowledged
+READERS = 16  # concurrent reads when everything is compared with what was acknowledged
 
 Made = dict[str, str]
 """Texts by the id under which they are kept."""
 
 
 def unlimited(redis_url: str, **given: Any) -> Settings:
-    """Settings of a node without limits for a single client, which gives up a Redis that is gone as soon as any."""
+    """Return the settings of a node without limits for a single client, but with the default timeout for Redis."""
     given.setdefault("store_timeout", Settings().store_timeout)
     return settings_for(redis_url, limits=NO_LIMITS, **UNBOUNDED, **given)
 
 
 class Clients:
-    """Tasks that go on until the context is left; what one of them failed with is raised then."""
+    """Tasks that run until the context is left. A failure of any of them is raised at the next wait, or at the end."""
 
     def __init__(self) -> None:
         self._stopped = False
@@ -49,7 +49,9 @@ class Clients:
         await until(holds, PATIENCE)
 
     async def _counted(self, count: Callable[[], int], more: int) -> None:
-        """Return once `count` has grown by so much: on a busy machine it need only go on growing, however slowly."""
+        """Return once `count` has grown by `more`. There is no time limit for all of it: on a busy machine, `count`
+        only has to keep growing.
+        """
         goal = count() + more
         while (now := count()) < goal:
             await self._until(lambda then=now: count() > then)
@@ -64,21 +66,21 @@ class Clients:
 
 
 class Writers(Clients):
-    """A number of clients of one node, for as long as the context lasts."""
+    """Several clients of one node, for as long as the context lasts."""
 
     def __init__(self, node: NodeUnderTest, clients: int = 16) -> None:
         super().__init__()
         self.answers: Counter[int] = Counter()
         self.at: dict[str, float] = {}
-        """The loop time at which each write was acknowledged."""
+        """Loop time of each acknowledgement."""
         self.refused: list[float] = []
-        """The loop times of all 503 answers."""
+        """Loop times of all 503 answers."""
         self.relayed: Made = {}
         self.threads: Made = {}
         self.tasks: Made = {}
         self.sessions: Made = {}
         self.lines: Made = {}
-        """By session and sequence number."""
+        """Texts by session and sequence number."""
         self.node = node
         self._turns = [0] * clients
         self._loop = asyncio.get_running_loop()
@@ -92,17 +94,19 @@ class Writers(Clients):
         return sum(count for status, count in self.answers.items() if status in (200, 201))
 
     async def further(self, writes: int) -> None:
-        """Return once that many more writes have been acknowledged."""
+        """Return once this many more writes have been acknowledged."""
         await self._counted(lambda: self.acknowledged, writes)
 
     async def failing(self, answers: int = 20) -> None:
-        """Return once that many more writes have been answered with 503."""
+        """Return once this many more writes have been answered with 503."""
         await self._counted(lambda: self.answers[503], answers)
 
     async def recovered(self) -> float:
-        """Seconds for which 503 answers go on from now, known once every client has been served in every feature."""
+        """Return for how many seconds from now 503 answers continue, once every client has been served in every
+        feature.
+        """
         began, turns = self._loop.time(), list(self._turns)
-        # The round under way may have been half done before.
+        # The current round may already have been half done.
         await self._until(lambda: all(now > then + 1 for now, then in zip(self._turns, turns, strict=True)))
         return max(0.0, self.refused[-1] - began) if self.refused else 0.0
 
@@ -133,7 +137,7 @@ class Writers(Clients):
         self.at[name] = self._loop.time()
 
     async def _kept(self, path: str, body: object) -> Any:
-        """The acknowledgement of one write, however often it must be sent; None if the load ends before."""
+        """Return the acknowledgement of one write, repeated as often as needed; None if the load ends first."""
         key = str(uuid4())
         while not self._stopped:
             response = await self.node.client.post(path, json=body, headers={"idempotency-key": key})
@@ -143,16 +147,16 @@ class Writers(Clients):
             assert response.status_code == 503, f"{path}: {response.status_code} {response.text}"
             assert int(response.headers["retry-after"]) >= 1
             self.refused.append(self._loop.time())
-            await asyncio.sleep(0.02)  # less than the client was told to wait, so that more is tried
+            await asyncio.sleep(0.02)  # less than the client was told to wait, so that it tries more often
         return None
 
 
 class Kept:
-    """What a node has, compared with what it acknowledged."""
+    """What a node holds, compared with what it acknowledged."""
 
     def __init__(self) -> None:
         self.lost: list[str] = []
-        """What was acknowledged and is missing: ids, or session and sequence number."""
+        """Acknowledged writes that are missing: ids, or session and sequence number."""
         self.twice = 0
 
     def hold(self, acknowledged: Made, found: Made) -> None:
@@ -162,7 +166,8 @@ class Kept:
 
 async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
     """Read everything there is."""
-    await eventually(lambda: node.store.connected)  # this store is the test's own, and may reconnect after the node's
+    # This is the test's own store, which may reconnect later than the node's.
+    await eventually(lambda: node.store.connected)
     result = Kept()
 
     async def found(kind: str, path: str, text: Callable[[Any], str]) -> Made:
@@ -185,7 +190,7 @@ async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
 
 
 async def _all(paths: list[str], node: NodeUnderTest) -> list[Any]:
-    """The answers to many reads; a 404 counts as empty."""
+    """Return the answers to many reads. A 404 counts as empty."""
     gate = asyncio.Semaphore(READERS)
 
     async def read(path: str) -> Any:

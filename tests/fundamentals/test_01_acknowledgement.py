@@ -1,4 +1,4 @@
-"""1. A write is acknowledged once Redis has it: whoever was told a `reference_id` can read what was kept."""
+"""1. A write is acknowledged once Redis has it: a client that was given a `reference_id` can read what was kept."""
 
 from tests.support.node_under_test import NodeUnderTest
 

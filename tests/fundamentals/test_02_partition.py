@@ -1,4 +1,4 @@
-"""2. Everything lives in one of 64 partitions, and an id says which: any process finds an entity by its id."""
+"""2. Every entity lives in one of 64 partitions, which its id names: any process finds an entity by its id."""
 
 from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest

@@ -1,4 +1,4 @@
-"""3. What must happen together is one step, a Lua script: either all of it happens or nothing does."""
+"""3. Changes that belong together are one step, a Lua script: either all of them happen or none."""
 
 import asyncio
 

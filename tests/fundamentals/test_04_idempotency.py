@@ -1,4 +1,6 @@
-"""4. A client without an answer repeats its request with the same Idempotency-Key, and gets the first one's answer."""
+"""4. A client that got no answer repeats its request with the same Idempotency-Key, and gets the answer to the first
+one.
+"""
 
 from tests.support.node_under_test import NodeUnderTest
 

@@ -1,4 +1,4 @@
-"""5. Everything slow starts from an event: a step adds it to its partition's outbox, and a worker handles it later."""
+"""5. Slow work starts from an event: a step adds it to its partition's outbox, and a worker handles it later."""
 
 from node.store import ids, keys
 from node.store.search_keys import BOARD_KEYS
@@ -8,7 +8,7 @@ THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of C
 
 
 async def waiting(node: NodeUnderTest, partition: int) -> int:
-    """Events in an outbox."""
+    """Return the number of events in an outbox."""
     return int(await node.store.command("XLEN", keys.events(partition)))  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""7. Nobody has to poll: a read with `wait=` is answered when there is something new or its time is up."""
+"""7. Nobody has to poll: a read with `wait=` is answered when there is something new, or when its time is up."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""9. A claim may have a lease: a worker that dies loses the claim, and its token is worthless from then on."""
+"""9. A claim may have a lease: a worker that dies loses its claim, and the claim token becomes invalid."""
 
 from node.store import keys
 from tests.support.node_under_test import NodeUnderTest

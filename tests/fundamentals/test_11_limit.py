@@ -1,4 +1,4 @@
-"""11. A limit is exact and per client address, and every answer says where the client stands."""
+"""11. A limit is exact and per client address, and every answer says how much of it the client has left."""
 
 import asyncio
 

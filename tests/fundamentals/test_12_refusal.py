@@ -1,4 +1,4 @@
-"""12. A refusal is one sentence that says what to do, and a code that programs can rely on."""
+"""12. A refusal has one sentence that says what to do, and a code that programs can rely on."""
 
 from tests.support.node_under_test import NodeUnderTest
 

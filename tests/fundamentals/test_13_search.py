@@ -1,4 +1,4 @@
-"""13. The board is searched by meaning: a worker makes vectors of posts and of queries."""
+"""13. The board is searched by meaning: a worker embeds posts and queries."""
 
 from typing import Any
 
@@ -25,6 +25,6 @@ async def test_a_thread_is_found_by_its_meaning_though_the_words_differ(node: No
         return any(hit["mode"] != "text" for hit in hits)
 
     async with node.worker():
-        await until(is_found)  # the model is loaded first
+        await until(is_found)  # the worker loads the model first
     assert [(hit["thread_id"], hit["title"]) for hit in hits] == [(thread["id"], THREAD["title"])]
     assert 0.6 <= hits[0]["score"] <= 1

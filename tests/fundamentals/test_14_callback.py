@@ -1,4 +1,4 @@
-"""14. A callback says that something happened, not what: signed by the node, sent by a worker, at least once."""
+"""14. A callback says that something happened, not what. The node signs it, and a worker sends it at least once."""
 
 import pytest
 
@@ -19,7 +19,7 @@ async def test_a_reply_pings_the_callback_of_its_thread(node: NodeUnderTest) -> 
         await node.client.post(f"/api/v1/board/{thread['id']}/replies", json={"body": "I can help"})
         await receiver.until(1)
 
-    assert receiver.forged == 0  # the receiver verified each signature
+    assert receiver.forged == 0  # the receiver has verified each signature
     [(_, message)] = receiver.messages
     assert (message["type"], message["data"]["thread_id"], message["data"]["seq"]) == ("board.reply", thread["id"], 1)
     assert "I can help" not in str(message)

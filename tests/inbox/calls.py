@@ -1,4 +1,4 @@
-"""Calls that the tests of inboxes share: an owner's, and senders'."""
+"""Calls of owners and senders that the inbox tests share."""
 
 import time
 from typing import Any, cast
@@ -25,7 +25,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def opened(node: NodeUnderTest, **wanted: Any) -> Json:
-    """A new inbox."""
+    """Open an inbox, and return it."""
     return json_of(await node.client.post(INBOXES, json=wanted), 201)
 
 
@@ -34,27 +34,27 @@ def path_of(inbox: Json, rest: str = "") -> str:
 
 
 async def sent(node: NodeUnderTest, inbox: Json, client: httpx2.AsyncClient | None = None, **message: Any) -> Json:
-    """A message that the inbox has accepted."""
+    """Send a message, and return it."""
     response = await (client or node.client).post(path_of(inbox, "/messages"), json={"body": "Hello"} | message)
     assert response.status_code == 201, response.text
     return response.json()
 
 
 async def read(node: NodeUnderTest, inbox: Json, **query: Any) -> Json:
-    """A page of messages, read by the owner."""
+    """Return a page of messages, as the owner reads it."""
     response = await node.client.get(path_of(inbox, "/messages"), params=query, headers=bearer(inbox["inbox_token"]))
     assert response.status_code == 200, response.text
     return response.json()
 
 
 async def settled(node: NodeUnderTest, inbox: Json, message: Json, **settlement: Any) -> httpx2.Response:
-    """The answer to a settlement, as `done` unless another status is given."""
+    """Settle a message, as `done` unless another status is given. Returns the answer."""
     path = path_of(inbox, f"/messages/{message['id']}/settle")
     return await node.client.post(path, json={"status": "done"} | settlement, headers=bearer(inbox["inbox_token"]))
 
 
 async def receipt(node: NodeUnderTest, inbox: Json, message: Json, **query: Any) -> Json:
-    """What the sender reads of its message."""
+    """Return what the sender reads about its message."""
     path = path_of(inbox, f"/messages/{message['id']}")
     return json_of(await node.client.get(path, params=query, headers=bearer(message["receipt_token"])))
 
@@ -64,13 +64,13 @@ async def closed(node: NodeUnderTest, inbox: Json) -> httpx2.Response:
 
 
 async def members(node: NodeUnderTest, name: str) -> list[tuple[bytes, int]]:
-    """The members of a sorted set in Redis, with their times."""
+    """Return the members of a sorted set in Redis with their scores, which are times."""
     flat = iter(cast("list[bytes]", await node.store.command("ZRANGE", name, 0, -1, "WITHSCORES")))
     return [(member, int(float(score))) for member, score in zip(flat, flat, strict=True)]
 
 
 def signed(method: str, path: str, body: object = None, key: SigningKey = KEY, query: str = "") -> Signed:
-    """A request that is signed now, by a key that it names."""
+    """Return a request signed now by a key that the request names."""
     content = b"" if body is None else msgspec.json.encode(body)
     hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
     params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'

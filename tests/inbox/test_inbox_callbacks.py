@@ -1,4 +1,4 @@
-"""The callback of an inbox: signed, with id and number, never with the text."""
+"""The callback of an inbox is signed, and has id and number of a message, never its text."""
 
 import asyncio
 
@@ -69,7 +69,7 @@ async def test_an_owner_who_takes_the_callback_back_is_told_no_more(node: NodeUn
 
 
 async def test_a_receiver_that_is_gone_does_not_take_the_one_with_it_that_has_followed(node: NodeUnderTest) -> None:
-    """Its owner has given another URL while the old receiver was called, and answered that it wants no more."""
+    """The owner gives another URL while the old receiver is called, which then answers 410."""
     async with Receiver(PUBLIC) as following, node.worker():
 
         async def move_and_refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

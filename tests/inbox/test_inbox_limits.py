@@ -1,4 +1,4 @@
-"""What one client may do with inboxes in a minute, and how many it may have (NETWORK 1)."""
+"""How many calls to inboxes a client may make in a minute, and how many inboxes it may have (NETWORK 1)."""
 
 import pytest
 
@@ -15,7 +15,8 @@ async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_
             await sent(node, inbox)
     last = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
     assert last.headers.get_list("ratelimit-policy") == ['"inbox_send";q=60;w=60', '"inbox_sender";q=30;w=60']
-    for _ in range(3):  # the first is refused by Redis, and counts no more than the others in the limit for all
+    # Redis makes the first of these refusals; it counts no more than the others against the limit for all inboxes
+    for _ in range(3):
         over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
         assert refused(over) == (429, "limit.exceeded")
         assert any(policy.startswith('"inbox_sender"') for policy in over.headers.get_list("ratelimit-policy"))

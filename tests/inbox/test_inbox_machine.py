@@ -1,4 +1,4 @@
-"""Inboxes against a model: whatever is done in whatever order, they are what the rules say (NETWORK 1)."""
+"""Inboxes against a model: after any actions in any order, they are what the rules say (NETWORK 1)."""
 
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
 KEYS = st.sampled_from([None, None, "first-secret-key", "other-secret-key"])
 BODIES = st.sampled_from(["a", "hello"])
 LIVES = st.sampled_from([30, 60, 600, None])
-TTL = 300  # s, of the messages of the inbox
+TTL = 300  # s; lifetime of the inbox's messages
 MOST_EACH = 3
 REMEMBERED = 200  # s for which an Idempotency-Key is remembered
 DAY = 86_400
@@ -56,17 +56,17 @@ class Message:
         self.client = client
         self.body = body
         self.ends = ends
-        """When it expires, unless it is settled before."""
+        """When the message expires, unless it is settled before."""
         self.opening = opening
-        """Which opening of the inbox it was sent to."""
+        """Number of the inbox's opening to which the message was sent."""
         self.was_read = False
         self.settled: tuple[Status, str | None] | None = None
         self.gone_at = ends + WEEK
-        """When its receipt is gone."""
+        """When the receipt is deleted."""
 
 
 class InboxMachine(StoreMachine):
-    """One inbox of a key, called through its service on an in-memory store."""
+    """One inbox proven by a key, on an in-memory store, called through its service."""
 
     messages: Bundle[Message] = Bundle("messages")
 
@@ -85,11 +85,13 @@ class InboxMachine(StoreMachine):
         )
         self._opening = 0
         self._ends = 0
-        """When the inbox ends if its owner stays away."""
+        """When the inbox ends unless its owner reads."""
         self._places: list[int] = []
-        """When its places among the inboxes of its client end: the last one up to a day after it, and never before."""
+        """When each of the inbox's places in its client's quota ends: the last place up to a day after the inbox, never
+        before it.
+        """
         self._tokens: list[OpenedInbox] = []
-        """All tokens issued; the last one is that of the present epoch, if the inbox is open."""
+        """All issued tokens. The last one belongs to the current epoch, if the inbox is open."""
         self._seq = 0
         self._keys: dict[tuple[str, str], tuple[str, Message, int]] = {}
 
@@ -102,7 +104,7 @@ class InboxMachine(StoreMachine):
         return self.now < self._ends
 
     def state(self, message: Message) -> Status:
-        """What the receipt must say."""
+        """Return the status that the receipt must show."""
         if message.settled:
             return message.settled[0]
         if message.ends <= self.now or not self._is_open or message.opening != self._opening:
@@ -113,14 +115,15 @@ class InboxMachine(StoreMachine):
         return [message for message in self._all if self.state(message) in ("queued", "read")]
 
     def _stay(self) -> None:
-        """The owner has been there, which is recorded at most once a minute."""
+        """Record that the owner has been there, at most once a minute."""
         if self._ends - self.now <= MONTH - 60:
             self._prolong()
 
     def _prolong(self) -> None:
         has_moved = self._ends < self.now + MONTH
         self._ends = self.now + MONTH
-        # A place that ends with the inbox to the second ends before it: the store's clock goes on a little further.
+        # A place that ends in the same second as the inbox would end before it, because the store's clock is slightly
+        # ahead.
         if has_moved and self._places[-1] <= self._ends:
             self._places[-1] = self._ends + DAY
 

@@ -1,4 +1,4 @@
-"""The very millisecond in which a message expires: from it on everybody is told that it has, and its place is free."""
+"""The exact millisecond in which a message expires: from then on, everybody is told so, and its place is free."""
 
 import pytest
 import pytest_asyncio
@@ -42,7 +42,7 @@ async def store(clock: Clock) -> FakeStore:
 
 @pytest_asyncio.fixture
 async def inboxes(store: FakeStore) -> Inboxes:
-    """The service, with one inbox that is open."""
+    """The service, with one open inbox."""
     given, tokens = Settings(secret=SECRET, base_url="http://node.example"), Tokens(SECRET)
     stored, receipts = InboxStore(store, LimitStore(store), 60), ReceiptStore(store)
     messages = InboxMessageStore(store, stored, receipts, 60)
@@ -52,7 +52,7 @@ async def inboxes(store: FakeStore) -> Inboxes:
 
 
 async def sent(inboxes: Inboxes, seconds: int, client: str = CLIENT) -> SentInboxMessage:
-    """A message that expires after so many seconds."""
+    """Send a message that expires after this many seconds."""
     new = NewInboxMessage(body="Hello", expires_in=seconds)
     return (await inboxes.send(Unlimited(client), ADDRESS, new, InboxProof(), None))[0]
 
@@ -62,7 +62,7 @@ async def page(inboxes: Inboxes) -> InboxPage:
 
 
 async def full_for(inboxes: Inboxes, client: str = CLIENT) -> float:
-    """Seconds until there is room again."""
+    """Check that the inbox is full, and return the seconds until there is room again."""
     with pytest.raises(Refused, match=r"inbox\.full") as refused:
         await sent(inboxes, 60, client)
     assert refused.value.retry_after is not None
@@ -73,7 +73,7 @@ async def test_a_message_is_held_until_the_millisecond_in_which_it_expires_and_n
     clock: Clock, inboxes: Inboxes
 ) -> None:
     async def held() -> tuple[int, list[str], int]:
-        """Messages that are counted, that the owner reads, and that the operator is told of."""
+        """Return the number of messages counted, the ids that the owner reads, and the number shown to the operator."""
         read = await page(inboxes)
         return read.waiting, [each.id for each in read.messages], (await inboxes.usage(ADDRESS)).waiting
 

@@ -1,4 +1,4 @@
-"""The page of an inbox: what it is and how to write to it, never its messages."""
+"""The page of an inbox says what the inbox is and how to write to it, and never shows its messages."""
 
 import pytest
 
@@ -17,13 +17,14 @@ async def test_the_page_says_what_the_inbox_is_and_how_to_write_to_it(node: Node
     for text in ("Report desk", "Summarises reports.", "takes signed messages", inbox["address"], "within the hour"):
         assert text in page.text
     assert '<meta name="robots" content="noindex">' in answer.text
-    # The address is on the line of the command: indented, it would leave an empty line where it does not fit in.
+    # The URL is on the command's own line. Indented on the next line, it would leave an empty line where it does not
+    # fit.
     assert f"curl 'http://node.example{path_of(inbox, '/messages')}?wait=20'" in page.text
     assert "/recipes/sign-a-request" in answer.text
 
 
 async def sent_by_nobody(node: NodeUnderTest, address: str) -> None:
-    """An unsigned message, which a signed inbox does not take."""
+    """Send an unsigned message, which the inbox must refuse."""
     refused = await node.client.post(f"/api/v1/inboxes/{address}/messages", json={"body": "A secret"})
     assert refused.status_code == 403
 

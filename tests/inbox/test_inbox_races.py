@@ -1,4 +1,4 @@
-"""What happens to an inbox between two steps of one request (NETWORK 1)."""
+"""Changes of an inbox between two steps of one request (NETWORK 1)."""
 
 import asyncio
 from collections.abc import Iterable
@@ -73,12 +73,12 @@ async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_wit
 
 
 async def marked(node: NodeUnderTest, inbox: Json, message: Json) -> RedisReply:
-    """The reply of the step that notes that a message was read."""
+    """Return the reply of the step that records that a message was read."""
     return await node.store.run(inbox_mark(message=MessageKeys.of(inbox["address"], message["id"])))
 
 
 async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:
-    """Push notifications would otherwise say that it is being worked on after they have said that it has failed."""
+    """Otherwise push notifications say that the message is being worked on after they said that it has failed."""
     inbox = await opened(node)
     message = await sent(node, inbox)
     ends = keys.inbox_ends(inbox["address"])

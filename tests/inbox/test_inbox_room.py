@@ -1,4 +1,4 @@
-"""How much an inbox holds, in all and of one client, and what others can find out about it (NETWORK 1)."""
+"""How much an inbox holds, in all and from one client, and what others can find out about it (NETWORK 1)."""
 
 import asyncio
 
@@ -34,14 +34,14 @@ async def test_one_address_may_have_32_messages_in_an_inbox_and_others_go_on(nod
     messages = [await sent(node, inbox, expires_in=600 - n) for n in range(32)]
     full = await node.client.post(path_of(inbox, "/messages"), json={"body": "One more"})
     assert refused(full) == (429, "inbox.full")
-    assert 500 < int(full.headers["retry-after"]) <= 600 - 31  # when the first of its own expires
-    assert len((await read(node, inbox, limit=100))["messages"]) == 32  # which frees no place
+    assert 500 < int(full.headers["retry-after"]) <= 600 - 31  # until the client's first message expires
+    assert len((await read(node, inbox, limit=100))["messages"]) == 32  # reading frees no place
     assert refused(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"})) == (429, "inbox.full")
     other = node.client_at("203.0.113.8")
     await sent(node, inbox, other)
     path = path_of(inbox, f"/messages/{messages[5]['id']}")
     await node.client.delete(path, headers=bearer(messages[5]["receipt_token"]))
-    await sent(node, inbox)  # in the place of what was taken back
+    await sent(node, inbox)  # takes the place of the withdrawn message
     assert refused(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"})) == (429, "inbox.full")
     await settled(node, inbox, messages[0])
     await sent(node, inbox)
@@ -78,7 +78,7 @@ async def test_an_inbox_holds_a_mebibyte(node: NodeUnderTest) -> None:
         for client in clients
         for _ in range(20)
     ]
-    assert statuses.count(201) == 63  # of 16,396 bytes each, with the name of the field
+    assert statuses.count(201) == 63  # of 16,396 bytes each, including the name of the field
     assert (await read(node, inbox, limit=1))["bytes"] <= 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""What an inbox keeps of A2A tasks: of a context, of a message that goes on, of one that is taken back (NETWORK 1)."""
+"""What an inbox keeps of A2A tasks: their contexts, continued messages, and withdrawn messages (NETWORK 1)."""
 
 from typing import Any, cast
 
@@ -29,13 +29,13 @@ async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:
 
 
 async def expiring(node: NodeUnderTest, inbox: Json) -> list[str]:
-    """The ids of messages whose expiry is to be pushed."""
+    """Return the ids of messages whose expiry will be pushed."""
     found = await members(node, keys.inbox_push_ends(ids.partition_of(inbox["address"])))
     return [place.decode().split()[1] for place, _ in found]
 
 
 async def asked_back(node: NodeUnderTest, receiver: Receiver) -> tuple[Json, Json]:
-    """An inbox whose owner has asked back, and the task, whose changes are pushed to the receiver."""
+    """Return an inbox whose owner has asked back, and the task, whose changes are pushed to the receiver."""
     inbox = await opened(node)
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")
@@ -50,7 +50,7 @@ async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch
     first = await begun(node, inbox, message(contextId="c"))
     [context] = await node.names(f"inbox-context:*{inbox['address']}*")
     await node.store.command("ZADD", context, EXPIRED, first["id"])  # as if it had begun long before the others
-    await node.store.command("PEXPIRE", context, 60 * DAY_MS)  # as if one of its tasks lived so long
+    await node.store.command("PEXPIRE", context, 60 * DAY_MS)  # as if one of its tasks lived that long
     later = [await begun(node, inbox, message(contextId="c")) for _ in range(2)]
     assert cast("int", await node.store.command("PTTL", context)) > 59 * DAY_MS
     page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params={"contextId": "c"})).json()
@@ -63,7 +63,8 @@ async def test_a_context_lists_a_task_for_as_long_as_that_is_there(node: NodeUnd
     task = await begun(node, inbox, message(contextId="c"))
     await answered(node, inbox, status="input_required", reply="Which?")
     [context] = await node.names(f"inbox-context:*{inbox['address']}*")
-    # As if that had been asked when the message was about to expire, and be taken back when the receipt is.
+    # As if the owner had asked just before the message expired, and the question were withdrawn just before the receipt
+    # ends.
     passed = 14 * DAY_MS - 60_000
     await node.store.command("PEXPIRE", context, cast("int", await node.store.command("PTTL", context)) - passed)
     assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
@@ -75,7 +76,7 @@ async def test_a_context_lists_a_task_for_as_long_as_that_is_there(node: NodeUnd
 async def test_that_an_answer_has_expired_is_pushed_as_it_is_of_the_first_message(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.run.worker.PUSH_SWEEP_SECONDS", 0.1)  # the test moves the times behind its back
+    monkeypatch.setattr("node.run.worker.PUSH_SWEEP_SECONDS", 0.1)  # the test changes the times in Redis directly
     async with Receiver(PUBLIC) as receiver, node.worker():
         inbox, task = await asked_back(node, receiver)
         await begun(node, inbox, message("That one", taskId=task["id"]))
@@ -97,7 +98,7 @@ async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept
     async with Receiver(PUBLIC) as receiver, node.worker():
         inbox, task = await asked_back(node, receiver)
         named = keys.inbox_receipt(inbox["address"], task["id"])
-        await node.store.command("PEXPIRE", named, DAY_MS)  # as if it had been asked six days ago
+        await node.store.command("PEXPIRE", named, DAY_MS)  # as if the owner had asked six days ago
         await node.store.command("HSET", named, "settled_at", EXPIRED)
         assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
         await receiver.until(2)
@@ -113,10 +114,10 @@ async def test_a_task_whose_second_question_is_taken_back_is_kept_a_week_from_th
     named = keys.inbox_receipt(inbox["address"], task["id"])
     await node.store.command("PEXPIRE", named, DAY_MS)
     await begun(node, inbox, message("That one", taskId=task["id"]))
-    assert cast("int", await node.store.command("PTTL", named)) > 7 * DAY_MS  # a week longer than that message
+    assert cast("int", await node.store.command("PTTL", named)) > 7 * DAY_MS  # a week longer than the new message
     await answered(node, inbox, status="input_required", reply="Which of them?")
     for receipt in await node.names(f"inbox-receipt:*{inbox['address']}*"):
-        await node.store.command("PEXPIRE", receipt, DAY_MS)  # as if that had been six days ago
+        await node.store.command("PEXPIRE", receipt, DAY_MS)  # as if the second question had been asked six days ago
     assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
     assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
 
@@ -153,7 +154,7 @@ async def test_a_question_is_answered_or_taken_back_once(
     look = getattr(InboxTasks, name)
 
     async def after(self: InboxTasks, address: str, task_id: str, *most: int | None) -> InboxTask:
-        """The task as it was before something else happened to it."""
+        """Return the task as it was just before another change."""
         monkeypatch.undo()
         found = await look(self, address, task_id, *most)
         first = await (node.client.post(cancel) if meanwhile == "canceled" else sent(node, inbox, answer))
@@ -163,7 +164,7 @@ async def test_a_question_is_answered_or_taken_back_once(
     monkeypatch.setattr(InboxTasks, name, after)
     response = await (node.client.post(cancel) if wanted == "cancel" else sent(node, inbox, answer))
     if wanted == "cancel" and meanwhile == "canceled":
-        assert response.status_code == 200  # the same again
+        assert response.status_code == 200  # repeating a cancellation succeeds
     else:
         refusal = (400, "TASK_NOT_CANCELABLE" if wanted == "cancel" else "UNSUPPORTED_OPERATION")
         assert (response.status_code, reason(response)) == refusal
@@ -285,7 +286,7 @@ async def test_a_worker_that_was_held_up_does_not_shorten_the_life_of_configs_of
     named, targets = await pushes.notified_of(inbox["address"], second["id"])
     assert (named, len(targets)) == (task["id"], 1)
     kept = keys.inbox_pushes(inbox["address"], task["id"])
-    assert cast("int", await node.store.command("PTTL", kept)) > 8 * DAY_MS  # as long as the message that came last
+    assert cast("int", await node.store.command("PTTL", kept)) > 8 * DAY_MS  # as long as the newest message
 
 
 async def test_whom_a_change_is_told_is_found_without_what_anybody_said(
@@ -298,7 +299,7 @@ async def test_whom_a_change_is_told_is_found_without_what_anybody_said(
     before = empty_redis.info("stats")["total_net_output_bytes"]
     named, targets = await node.services().pushes.notified_of(inbox["address"], settled["id"])
     assert (named, len(targets)) == (task["id"], 1)
-    # The whole task is 40 kB. In a cluster, what its servers tell each other counts as well.
+    # The whole task is 40 kB. In a cluster, the traffic among its servers counts as well.
     assert empty_redis.info("stats")["total_net_output_bytes"] - before < 2 * size
 
 

@@ -290,7 +290,7 @@ async def test_who_looks_at_callbacks_has_not_read_the_inbox(node: NodeUnderTest
 async def test_a_poll_that_brings_nothing_new_writes_nothing(
     node: NodeUnderTest, empty_redis: RedisServer | Cluster
 ) -> None:
-    """Owners may poll as often as they like: it is neither limited nor charged."""
+    """Owners may poll as often as they like: a poll is neither limited nor charged."""
     inbox = await opened(node)
     steps: list[int] = []
     for is_new in (True, True, False):
@@ -299,7 +299,7 @@ async def test_a_poll_that_brings_nothing_new_writes_nothing(
         before = empty_redis.info("commandstats")["cmdstat_evalsha"]["calls"]
         await read(node, inbox)
         steps.append(empty_redis.info("commandstats")["cmdstat_evalsha"]["calls"] - before)
-    assert steps[2] < steps[1]  # no message was marked as read
+    assert steps[2] < steps[1]  # because no message was marked as read
 
 
 async def test_an_inbox_stays_while_its_owner_reads(node: NodeUnderTest) -> None:

@@ -1,4 +1,4 @@
-"""Messages of inboxes over HTTP, on a real Redis: sent, read, settled, taken back (NETWORK 1)."""
+"""Messages of inboxes over HTTP, on a real Redis: sent, read, settled, withdrawn (NETWORK 1)."""
 
 import asyncio
 from base64 import b64encode
@@ -262,7 +262,7 @@ async def test_settling_through_a_number_ends_all_up_to_it(node: NodeUnderTest) 
     messages = [await sent(node, inbox) for _ in range(4)]
     await settled(node, inbox, messages[0], status="refused")
     path, headers = path_of(inbox, "/settle"), bearer(inbox["inbox_token"])
-    for count in (2, 0):  # repeated, nothing is left to do
+    for count in (2, 0):  # when repeated, nothing is left to settle
         response = await node.client.post(path, json={"through_seq": 3}, headers=headers)
         assert response.json() == {"through_seq": 3, "settled": count}
     statuses = [(await receipt(node, inbox, message))["status"] for message in messages]
@@ -285,7 +285,7 @@ async def test_a_sender_takes_a_message_back(node: NodeUnderTest) -> None:
     assert (await receipt(node, inbox, message))["status"] == "withdrawn"
     assert refused(await settled(node, inbox, message)) == (404, "receipt.unknown")
     asked = await sent(node, inbox)
-    for late, status in ((other, "done"), (asked, "input_required")):  # which leads nowhere, as it is of no task
+    for late, status in ((other, "done"), (asked, "input_required")):  # leads nowhere: the message is of no task
         await settled(node, inbox, late, status=status)
         path = path_of(inbox, f"/messages/{late['id']}")
         assert refused(await node.client.delete(path, headers=bearer(late["receipt_token"]))) == (409, "inbox.settled")
@@ -340,7 +340,7 @@ async def test_a_message_that_is_repeated_with_its_key_is_sent_once(node: NodeUn
 
 
 async def test_a_key_that_renewed_an_inbox_still_sends_to_it_and_the_other_way_round(node: NodeUnderTest) -> None:
-    """The same body is a renewal that names nothing, and a message."""
+    """The same body is both a renewal without changes and a message."""
     for sends_first in (True, False):
         inbox = await opened(node)
         keyed = {"idempotency-key": SECRET_KEY}

@@ -1,4 +1,4 @@
-"""A token that was rotated opens nothing any more, whatever it is shown for (NETWORK 1)."""
+"""A token that was rotated gives no access any more, whatever it is used for (NETWORK 1)."""
 
 from typing import Any
 

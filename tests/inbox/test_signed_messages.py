@@ -1,4 +1,4 @@
-"""What a signature proves about a message to an inbox, and who may send with it (NETWORK 1)."""
+"""What a signature proves about a message to an inbox, and who may send with one (NETWORK 1)."""
 
 from node.sign.keys import PublicKey
 from tests.board.signed_posts import OTHER_KEY
@@ -47,7 +47,7 @@ async def test_a_signature_sends_once_and_not_elsewhere(node: NodeUnderTest) -> 
 
 
 async def test_the_method_that_was_signed_is_the_one_that_was_sent(node: NodeUnderTest) -> None:
-    """HEAD is answered as GET is, but it is not what a signature of GET says (RFC 9421 section 2.2.1)."""
+    """HEAD is answered like GET, but a signature of GET does not cover it (RFC 9421 section 2.2.1)."""
     await send_signed(node, signed("POST", INBOXES))
     path = f"{INBOXES}/{ADDRESS}/messages"
     for sent_as, signed_as, status in (("HEAD", "HEAD", 200), ("HEAD", "GET", 400), ("GET", "HEAD", 400)):
@@ -57,7 +57,7 @@ async def test_the_method_that_was_signed_is_the_one_that_was_sent(node: NodeUnd
 
 
 async def test_the_encryption_key_of_an_address_is_not_its_signing_key(node: NodeUnderTest) -> None:
-    """The node only passes it on: it is another key, of another kind."""
+    """The node only passes the encryption key on. It is another key, of another type."""
     key = PublicKey(bytes(OTHER_KEY.verify_key)).x
     inbox = (await send_signed(node, signed("POST", INBOXES, {"encryption_key": key}))).json()
     assert (await node.client.get(path_of(inbox))).json()["encryption_key"] == key

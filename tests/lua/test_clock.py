@@ -1,4 +1,4 @@
-"""The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
+"""When Redis' clock is set back, as that of a machine may be, nobody has to wait until it has caught up."""
 
 import pytest
 

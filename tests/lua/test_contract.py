@@ -1,4 +1,4 @@
-"""What lua/README.md promises of every step and fragment, and the loader does not check by itself."""
+"""What lua/README.md promises of every step and fragment, where the loader does not check it."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ FRAGMENTS = sorted(path.stem for path in (FOLDER / "lib").glob("*.lua"))
 
 
 def code_of(path: Path) -> str:
-    """A Lua file without its comments."""
+    """Return the text of a Lua file without its comments."""
     return COMMENT.sub("", path.read_text())
 
 

@@ -1,7 +1,8 @@
-"""Every step of lua/ works on a Redis Cluster: one slot, and every key it touches among its KEYS (DESIGN 4).
+"""Every step of lua/ works on a Redis Cluster: it has one slot, and all keys that it touches are among its KEYS (DESIGN
+4).
 
-A cluster refuses a script that names keys of two slots, or that touches another slot than its own. So
-the operations of all features are run on a real one, and what was run is held against the folder.
+A cluster refuses a script that names keys of two slots, or that touches a slot other than its own. So the operations of
+all features are run on a real cluster, and the steps that ran are compared with the folder.
 """
 
 import asyncio
@@ -46,12 +47,12 @@ ELSEWHERE = {
 """Steps that the operations below do not reach, and why."""
 
 LAST = {"thread_purge", "task_compact", "task_unpack", "task_forget"}
-"""Steps that leave the others nothing to work on, and the one on what is compacted."""
+"""Steps that leave nothing for other steps to work on, and the one that works on compacted contracts."""
 
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Names of the steps that were run; each call is checked to have one hash tag."""
+    """Collect the names of the steps that run, and check that the keys of each call have one hash tag."""
     seen: set[str] = set()
     run, run_all, run_reachable = Store.run, Store.run_all, Store.run_reachable
 
@@ -102,14 +103,16 @@ async def test_every_step_of_every_feature_runs_on_a_cluster(tmp_path: Path, ste
 
 
 async def worked(node: NodeUnderTest, steps: set[str]) -> None:
-    """Until the worker has done its part: it has its model, has answered a search and tried the callback."""
+    """Wait until all expected steps have run, which needs the worker: it must load its model, answer a search and try
+    the callback.
+    """
     expected = {script.name for script in all_scripts()} - ELSEWHERE.keys() - LAST
 
     async def done() -> bool:
         if expected <= steps:
             return True
         await call(node, "POST", "/api/v1/board/search", {"query": "solar panels"})
-        await asyncio.sleep(1)  # the limit is one a second
+        await asyncio.sleep(1)  # the limit is one search a second
         return False
 
     try:
@@ -119,7 +122,7 @@ async def worked(node: NodeUnderTest, steps: set[str]) -> None:
 
 
 async def call(node: NodeUnderTest, method: str, path: str, body: Any = None, **headers: str) -> Any:
-    """The answer of an operation that succeeds."""
+    """Return the answer of an operation, which must succeed."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     response = await node.client.request(method, path, json=body, headers=named)
     assert response.status_code < 300, (path, response.status_code, response.text)
@@ -243,7 +246,7 @@ async def what_receivers_and_operators_do(node: NodeUnderTest) -> None:
     breaker, circuit = Breaker(node.store, Limit(9, 60)), Circuit("url", "host")
     admitted = await breaker.admit(circuit, Requester("somebody"))
     assert isinstance(admitted, Admitted)
-    await breaker.refund(admitted)  # the worker would refund a call of its own a minute later
+    await breaker.refund(admitted)  # the worker would refund one of its own calls only a minute later
     await breaker.pause(circuit, 0.001)
     await CallbackQueue(node.store, unpack).discard(0, "one under way")
 

@@ -1,4 +1,4 @@
-"""The steps of the search whose effects no answer shows at once (such as lua/reply_put.lua)."""
+"""Steps of the search whose effects no answer shows at once (such as lua/reply_put.lua)."""
 
 from node.search.index_versions import search_switch
 from node.search.indexing.documents import reindex_end, reindex_start, reply_put, vector_move, vector_remove
@@ -13,7 +13,7 @@ DAY = 86_400
 
 
 def put(seq: int, added: bytes, forced: int = 0) -> Step:
-    """A reply with these marks, of which four bytes count."""
+    """Return the step for a reply that adds these marks, where at most four bytes of marks are kept."""
     return reply_put(
         doc=keys.Key(f"doc:{{00}}:{seq}"),
         docs=DOCS,

@@ -1,4 +1,4 @@
-"""The steps of contracts on a Redis at its limits (lua/task_*.lua)."""
+"""Contract steps on a Redis at its limits (lua/task_*.lua)."""
 
 from pathlib import Path
 

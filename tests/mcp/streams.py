@@ -14,14 +14,14 @@ from tests.support.servers import PATIENCE
 
 
 class EventStream:
-    """GET /mcp/sse over ASGI, which the test's HTTP client cannot read piece by piece."""
+    """GET /mcp/sse over ASGI, because the test's HTTP client cannot read it piece by piece."""
 
     def __init__(self, node: NodeUnderTest, address: str = "203.0.113.7", method: str = "GET", **headers: str) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.endpoint = ""
         self.reading = asyncio.Event()
-        """While it is clear, the client does not read."""
+        """While this is not set, the client does not read."""
         self.reading.set()
         self.body = b""
         self._node = node
@@ -41,7 +41,7 @@ class EventStream:
         if self.status == 200 and self._method == "GET":
             opening = asyncio.create_task(self.event())
             await asyncio.wait((opening, self._task), return_when=asyncio.FIRST_COMPLETED)
-            if not opening.done() and self._pieces.empty():  # it has ended before it began
+            if not opening.done() and self._pieces.empty():  # it ended before its first event
                 opening.cancel()
                 return self
             event, self.endpoint = await opening
@@ -56,7 +56,7 @@ class EventStream:
         await self.ended()
 
     def leave(self) -> None:
-        """The client goes away."""
+        """Disconnect the client."""
         self._left.set()
 
     async def ended(self) -> None:
@@ -65,12 +65,12 @@ class EventStream:
             await asyncio.shield(self._task)
 
     async def piece(self) -> bytes:
-        """The next piece that the server sends."""
+        """Return the next piece that the server sends."""
         async with asyncio.timeout(PATIENCE):
             return await self._pieces.get()
 
     async def event(self) -> tuple[str, str]:
-        """The next event: its kind, and its data."""
+        """Return the type and the data of the next event."""
         event = await self.piece()
         while not event.endswith(b"\n\n"):
             event += await self.piece()
@@ -79,11 +79,11 @@ class EventStream:
         return first.removeprefix("event: "), second.removeprefix("data: ")
 
     async def post(self, content: Any, **headers: str) -> httpx2.Response:
-        """POST a message to the endpoint that the stream named."""
+        """POST a message to the endpoint named by the stream."""
         return await self._node.client.post(self.endpoint, json=content, headers=headers)
 
     async def ask(self, method: str, params: Any = None, request_id: Any = 1) -> str:
-        """The reply to a request, as it comes on the stream."""
+        """Send a request, and return the reply that arrives on the stream."""
         response = await self.post(request(method, params, request_id))
         assert response.status_code == 202
         kind, data = await self.event()

@@ -1,4 +1,4 @@
-"""The directory by MCP alone (NETWORK 2)."""
+"""The directory used by MCP alone (NETWORK 2)."""
 
 from tests.agents.calls import SUMMARISE
 from tests.mcp.calls import done, failed

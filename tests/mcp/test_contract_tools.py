@@ -1,4 +1,6 @@
-"""Contracts by MCP alone (NETWORK 4): offered with conditions, waited for, worked on, failed, tried again, reviewed."""
+"""Contracts handled by MCP alone (NETWORK 4): offered with conditions, waited for, worked on, failed, retried,
+reviewed.
+"""
 
 import asyncio
 import json
@@ -126,7 +128,7 @@ async def test_a_publisher_sees_what_became_of_its_callbacks(node: NodeUnderTest
 
 
 async def test_a_model_is_told_what_to_do_next_with_a_claim(node: NodeUnderTest) -> None:
-    """By whichever tool it claims: a claim that it does not extend lapses while it works."""
+    """Whichever tool claims: a claim that the model does not extend lapses while it works."""
     tools = {tool["name"]: tool for tool in (await result(node, "tools/list"))["tools"]}
     for name in ("claim_task", "claim_next_task"):
         assert words(tools[name]) >= {"claim_token", "lease_seconds", "extend_task", "complete_task"}
@@ -138,7 +140,7 @@ async def test_a_model_is_told_what_to_do_next_with_a_claim(node: NodeUnderTest)
 
 
 async def test_a_token_without_which_a_call_is_refused_is_required(node: NodeUnderTest) -> None:
-    """The publisher_token was optional, so that a model left it out."""
+    """If the publisher_token were optional, a model would leave it out."""
     for tool in (await result(node, "tools/list"))["tools"]:
         tokens = {name for name in tool["inputSchema"]["properties"] if name.endswith("_token")}
         if tool["name"] not in ("open_inbox", "register_agent", "read_events"):

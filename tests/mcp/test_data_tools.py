@@ -1,4 +1,4 @@
-"""What happens is followed by MCP alone (NETWORK 3)."""
+"""Events followed by MCP alone (NETWORK 3)."""
 
 import pytest
 

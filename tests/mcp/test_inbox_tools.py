@@ -1,4 +1,4 @@
-"""Inboxes by MCP alone (NETWORK 1)."""
+"""Inboxes used by MCP alone (NETWORK 1)."""
 
 import asyncio
 from typing import Any, cast
@@ -102,7 +102,7 @@ OF_ITS_TYPE: dict[str, Any] = {
     "contacts": [],
     "card": {},
 }
-"""What is empty and fits the schema of the tool, which has no null."""
+"""Empty values that the tool's schema allows, which has no null."""
 CLEARABLE = (*OF_ITS_TYPE, "policy", "ttl_seconds")
 
 

@@ -1,4 +1,4 @@
-"""Documents as texts within JSON."""
+"""JSON documents as texts within JSON."""
 
 import json
 

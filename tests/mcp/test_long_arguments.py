@@ -1,4 +1,4 @@
-"""Arguments that are long, of which no part of a body is made (MCP)."""
+"""Long arguments that do not become part of a request body (MCP)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""JSON-RPC over the HTTP transport, as the four revisions with a handshake have it."""
+"""JSON-RPC over the HTTP transport, in the four revisions with a handshake."""
 
 import json
 import re
@@ -106,7 +106,9 @@ async def test_json_that_is_nested_too_deep_is_a_parse_error(node: NodeUnderTest
 
 
 async def test_json_of_countless_small_parts_is_a_parse_error(node: NodeUnderTest) -> None:
-    """To count how deep 350,000 lists are nested took 22 ms, and three times as long in the members of a batch."""
+    """Counting how deep 350,000 lists are nested would take 22 ms, and three times as long in the members of a
+    batch.
+    """
 
     def body(lists: int) -> bytes:
         ping = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":[%b]}}' % b",".join([b"[]"] * lists)
@@ -122,7 +124,7 @@ async def test_json_of_countless_small_parts_is_a_parse_error(node: NodeUnderTes
 
 
 def nested(levels: int) -> bytes:
-    """A ping with params, so that the whole is nested that deep."""
+    """Return a ping whose params make the whole message nested this deep."""
     return b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"x":' * (levels - 1) + b"1" + b"}" * levels
 
 
@@ -239,7 +241,7 @@ async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
 async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_moved(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fifty reads of a thread of megabytes used to take seconds, for an answer of 10 kB."""
+    """Otherwise fifty reads of a thread of megabytes could take seconds, for an answer of 10 kB."""
     monkeypatch.setattr(server, "BATCH_BYTES", 40_000)
     replies = (await post(node, [request("tools/list", request_id=number) for number in range(40)])).json()
     codes = [reply["error"]["code"] for reply in replies]
@@ -253,7 +255,8 @@ async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_mov
 async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # each has the process to itself: the number of requests is free
+    # Each has the process to itself, so the number of requests is free.
+    monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)
     thread = (await done(node, "post_thread", title="Replies by a tool", body="Each of them costs what it weighs."))[
         "id"
     ]
@@ -327,7 +330,7 @@ async def test_a_call_of_an_unknown_tool_counts_and_beyond_the_limit_is_a_result
 
 @pytest.mark.settings(limits=Limits(mcp=Limit(1, 60)))
 async def test_the_documents_say_what_a_client_over_its_limit_is_told(node: NodeUnderTest) -> None:
-    """They said 429 with Retry-After, as over plain HTTP."""
+    """Over MCP, this is not 429 with Retry-After as over plain HTTP."""
     first, call, other = [
         await post(node, request(method, params))
         for method, params in (

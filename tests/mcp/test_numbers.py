@@ -1,4 +1,4 @@
-"""Numbers as frameworks send them, and what is said of those that are none."""
+"""Numbers as frameworks send them, and the errors for values that are no numbers."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ NO_NUMBERS = [b"true", b"[1]", b'{"' + b"\xc3\xa9" * 99 + b'":1}']
 
 
 async def called(node: NodeUnderTest, tool: str, arguments: bytes) -> dict[str, Any]:
-    """The result of a tool whose arguments are JSON in any form."""
+    """Return the result of a tool, called with the arguments' JSON in any form."""
     params = b'{"name":"%b","arguments":%b}' % (tool.encode(), arguments)
     return (await post(node, b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)).json()["result"]
 
@@ -40,7 +40,7 @@ async def test_a_number_that_is_no_integer_is_taken_where_any_number_is(node: No
 
 @pytest.mark.parametrize("value", [b"1.5", b"-0.5", b"1e400", b"9007199254740993.0", *NO_NUMBERS])
 async def test_what_is_no_integer_is_named_as_it_came(node: NodeUnderTest, value: bytes) -> None:
-    """`limit: 1.5` was answered with "Expected int, got str"."""
+    """For example, `limit: 1.5` must not be answered with "Expected int, got str"."""
     shown = value[:60].decode(errors="ignore")
     said = await refused(node, "list_tasks", "limit", value)
     assert said == f"Invalid arguments: limit: must be an integer, not {shown}"

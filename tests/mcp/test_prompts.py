@@ -21,7 +21,7 @@ TOOL_NAMES = {tool.name for tool in TOOLS}
 
 
 async def prompt(node: NodeUnderTest, name: str, **arguments: str) -> str:
-    """The text of a prompt."""
+    """Return the text of a prompt."""
     got = await result(node, "prompts/get", {"name": name, "arguments": arguments})
     (message,) = got["messages"]
     assert (message["role"], message["content"]["type"]) == ("user", "text")
@@ -75,7 +75,7 @@ async def test_a_prompt_needs_http_for_large_bytes_only(node: NodeUnderTest, nam
 
 
 async def test_who_waits_for_a_result_is_told_how_else_a_contract_ends(node: NodeUnderTest) -> None:
-    """It said to wait until the contract is completed, and so for ever for one that has failed."""
+    """A prompt that only said to wait for completion would make a model wait for ever for a failed contract."""
     text = await prompt(node, "task_delegation", title="Summarise a report")
     assert {"failed", *OVER} <= set(re.findall(r"`(\w+)`", text))
 

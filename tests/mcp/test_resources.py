@@ -1,4 +1,4 @@
-"""The resources: recipes and live views (SPEC 4.9)."""
+"""Resources: recipes and live views (SPEC 4.9)."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ from tests.support.node_under_test import NodeUnderTest
 
 
 async def read(node: NodeUnderTest, uri: str) -> dict[str, Any]:
-    """The one content of a resource."""
+    """Return the only content of a resource."""
     (content,) = (await result(node, "resources/read", {"uri": uri}))["contents"]
     assert content["uri"] == uri
     return content

@@ -1,4 +1,4 @@
-"""/mcp/sse and /mcp/messages: replies come on a stream that was opened before."""
+"""/mcp/sse and /mcp/messages: replies arrive on a stream that was opened before."""
 
 import asyncio
 import json
@@ -123,7 +123,7 @@ async def test_a_silent_stream_is_kept_alive(node: NodeUnderTest, monkeypatch: p
         await node.store.command("EXPIRE", key, 20)
         assert [await stream.piece() for _ in range(3)] == [b": ping\n\n"] * 3
 
-        async def is_kept() -> bool:  # several pieces may have come before its time was cut short
+        async def is_kept() -> bool:  # several heartbeats may have been sent before the TTL was shortened
             return await node.store.command("TTL", key) in range(21, 46)
 
         await until(is_kept)
@@ -202,7 +202,9 @@ async def test_a_client_that_does_not_read_costs_little_memory(
 async def test_of_a_client_only_so_many_streams_stay_that_it_does_not_read(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each counts for all that may wait for it, among what waits for the client in the process."""
+    """Each unread stream counts with everything that may wait for it, against what may wait for the client in this
+    process.
+    """
     of_one = MAX_QUEUED_BYTES // waiting_places.WAITING_BYTES
     monkeypatch.setattr(waiting_places, "MAX_WAITING_PER_CLIENT", 2 * of_one)
 
@@ -264,13 +266,13 @@ async def test_a_site_may_hold_only_so_many_streams(node: NodeUnderTest, monkeyp
 async def test_the_more_streams_are_open_the_fewer_a_client_may_hold(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise eight addresses had all the streams of a process."""
+    """Otherwise eight addresses could take all streams of a process."""
     monkeypatch.setattr(sse, "MAX_STREAMS", 8)
     monkeypatch.setattr(sse, "MAX_CLIENT_STREAMS", 4)
     async with AsyncExitStack() as stack:
 
         async def opened(address: str) -> int:
-            """How many streams a client that wants eight gets."""
+            """Return how many of eight streams a client gets."""
             streams = [await stack.enter_async_context(EventStream(node, address)) for _ in range(8)]
             return [stream.status for stream in streams].count(200)
 
@@ -334,7 +336,7 @@ def test_an_event_has_one_line_of_data() -> None:
 
 
 async def _long_threads(node: NodeUnderTest) -> None:
-    """So that the list of threads is longer than a stream carries."""
+    """Make the list of threads longer than a stream can carry."""
     for number in range(10):
         body = f"This is number {number} of the long posts that this test writes. " * 338
         response = await node.client.post("/api/v1/board", json={"title": f"Long post {number}", "body": body})
@@ -342,7 +344,7 @@ async def _long_threads(node: NodeUnderTest) -> None:
 
 
 def _held(node: NodeUnderTest) -> int:
-    """Bytes that wait for the one stream there is."""
+    """Return the bytes that wait for the only stream."""
     return max(each.queued_bytes for each in living(Listener))
 
 

@@ -1,4 +1,4 @@
-"""Event streams where GET and POST land on different processes, and where the processes stop."""
+"""Event streams whose GET and POST arrive at different processes, and streams of processes that stop."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @asynccontextmanager
 async def opened(node: NodeProcess) -> AsyncGenerator[tuple[str, AsyncIterator[str]]]:
-    """A stream: the URL of its endpoint, and the data of the events that follow."""
+    """Open a stream; yield the URL of its endpoint, and the data of the events that follow."""
     async with (
         httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE) as client,
         client.stream("GET", "/mcp/sse") as stream,
@@ -39,7 +39,7 @@ async def test_replies_find_their_stream_from_any_process(served: NodeProcess) -
             number += 1
             async with httpx2.AsyncClient(
                 timeout=PATIENCE
-            ) as client:  # a connection of its own, which either process may take
+            ) as client:  # a new connection, which either process may accept
                 response = await client.post(endpoint, json=request("tools/list", request_id=number))
             assert response.status_code == 202
             asked_of.add(process_of(response.headers["x-request-id"]))

@@ -1,4 +1,4 @@
-"""Revision 2026-07-28: each request says its revision, and headers repeat what the body says."""
+"""Revision 2026-07-28: each request names its revision, and headers repeat what the body says."""
 
 import base64
 import json
@@ -137,13 +137,13 @@ THREAD: dict[str, Any] = {
 
 
 def naming(version: Any, method: str = "tools/call", **params: Any) -> dict[str, Any]:
-    """A request that names its revision in the body."""
+    """Return a request whose body names its revision."""
     return request(method, {**params, "_meta": {"io.modelcontextprotocol/protocolVersion": version}})
 
 
 @pytest.mark.parametrize("version", [STATELESS, "2025-06-18", "2099-01-01", "", None, 5, ["2025-11-25"]])
 async def test_a_header_of_an_earlier_revision_must_agree_with_the_body_too(node: NodeUnderTest, version: Any) -> None:
-    """A proxy in front of the node that reads only the header would take it for something else."""
+    """Otherwise a proxy in front of the node that reads only the header takes the request for something else."""
     response = await post(node, naming(version, **THREAD), mcp_protocol_version="2025-11-25")
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
     assert response.json()["id"] == 1
@@ -191,7 +191,7 @@ async def test_a_name_in_a_header_may_be_encoded(node: NodeUnderTest) -> None:
 
 
 async def test_what_a_client_can_do_is_not_read(node: NodeUnderTest) -> None:
-    """Reading a megabyte of numbers such as 1e300 used to take seconds; this one cannot be read at all."""
+    """Reading a megabyte of numbers such as 1e300 would take seconds; the number here could not be read at all."""
     meta = (
         f'{{"io.modelcontextprotocol/protocolVersion":"{STATELESS}",'
         '"io.modelcontextprotocol/clientCapabilities":{"experimental":{"limit":1e400}}}'
@@ -202,7 +202,7 @@ async def test_what_a_client_can_do_is_not_read(node: NodeUnderTest) -> None:
 
 
 def test_no_member_of_what_a_client_can_do_becomes_a_value() -> None:
-    """90,000 of them took 30 ms, and 12 MB."""
+    """Otherwise 90,000 members would take 30 ms, and 12 MB."""
     capabilities = json.dumps({str(number): 1 for number in range(90_000)})
     meta = (
         f'{{"io.modelcontextprotocol/protocolVersion":"{STATELESS}",'

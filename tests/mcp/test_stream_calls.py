@@ -1,4 +1,4 @@
-"""Calls whose answers go to a stream are done after their POST is answered, and end with the stream."""
+"""Calls whose answers go to a stream are executed after their POST is answered, and end with the stream."""
 
 import asyncio
 import json
@@ -27,18 +27,20 @@ from tests.support.servers import PATIENCE, RedisServer, eventually
 
 
 def tool(name: str, request_id: Any = 1, **arguments: Any) -> dict[str, Any]:
-    """A call of a tool."""
+    """Return a call of a tool."""
     return request("tools/call", {"name": name, "arguments": arguments}, request_id)
 
 
 async def waiting(count: int) -> None:
-    """Return once so many requests wait for a change, in all processes of the test, which are one."""
+    """Return once this many requests wait for a change, in all web processes of the test, which share one Python
+    process.
+    """
 
     await eventually(lambda: WAITING_BY_CLIENT.total() == count)
 
 
 async def answer(stream: EventStream) -> dict[str, Any]:
-    """The next reply."""
+    """Return the next reply."""
     return json.loads((await stream.event())[1])
 
 
@@ -63,7 +65,7 @@ async def test_a_call_that_waits_holds_up_no_other_message(node: NodeUnderTest) 
 
 
 async def test_a_call_that_waits_ends_with_its_stream_whichever_process_has_it(node: NodeUnderTest) -> None:
-    """Otherwise it would claim a contract for a client that is gone."""
+    """Otherwise the call would claim a contract for a client that is gone."""
     async with other_process(node) as other, EventStream(node) as stream:
         for one in (node, other):
             claim = tool("claim_next_task", assignee_id="worker", wait=30)
@@ -76,25 +78,27 @@ async def test_a_call_that_waits_ends_with_its_stream_whichever_process_has_it(n
 
 
 def under_way() -> set[asyncio.Task[Any]]:
-    """The calls that this process answers."""
+    """Return the calls that this process is answering."""
     return {each for each in asyncio.all_tasks() if getattr(each.get_coro(), "__qualname__", "") == "StreamCalls._run"}
 
 
 async def finished(calls: set[asyncio.Task[Any]]) -> None:
-    """Return once nothing is done for them any more."""
+    """Return once these calls have ended."""
     assert calls
     await asyncio.wait(calls, timeout=PATIENCE)
     assert all(call.done() for call in calls)
 
 
 def cancelled(request_id: Any) -> dict[str, Any]:
-    """What a client that gives up on a request says."""
+    """Return the notification with which a client cancels a request."""
     params = {"requestId": request_id, "reason": "It took too long."}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
 async def test_a_call_that_is_cancelled_claims_nothing_and_is_not_answered(node: NodeUnderTest) -> None:
-    """It used to take a contract whose claim_token nobody saw. Call and cancellation may reach different processes."""
+    """Otherwise a contract would be claimed whose claim_token nobody sees. Call and cancellation may reach different
+    processes.
+    """
     async with other_process(node) as other, EventStream(node) as stream:
         for called, cancels in ((node, node), (other, node), (node, other)):
             claim = tool("claim_next_task", "claim", assignee_id="worker", wait=30)
@@ -159,7 +163,7 @@ async def test_a_call_that_is_cancelled_before_its_turn_comes_is_not_begun(
         calls = under_way()
         await stream.post(cancelled("post"))
         heard = await node.store.wakeups.listen(f"{keys.mcp_stream(stream.endpoint[-32:])}:closed")
-        with heard:  # what is published after the cancellation comes after it, too
+        with heard:  # a message published after the cancellation also arrives after it
             await node.store.command("SPUBLISH", f"{keys.mcp_stream(stream.endpoint[-32:])}:closed", "later")
             assert await heard.next(20) == b"later"
         its_turn.set()
@@ -171,7 +175,7 @@ async def test_a_call_that_is_cancelled_before_its_turn_comes_is_not_begun(
 async def test_what_is_done_when_it_is_cancelled_is_answered(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its answer may hold a token, and a client that gave up may still read it."""
+    """The answer may hold a token, and a client that cancelled may still read it."""
     answering = McpServer.answer
     is_done, may_go_on = asyncio.Event(), asyncio.Event()
 

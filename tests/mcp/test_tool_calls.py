@@ -1,4 +1,4 @@
-"""Calls of tools: what is kept of one for the next (`node.mcp.tool_calls`)."""
+"""Tool calls: what is kept from one call for the next (`node.mcp.tool_calls`)."""
 
 import pytest
 
@@ -22,7 +22,9 @@ async def test_of_answers_only_those_that_anybody_gets_are_kept(node: NodeUnderT
 
 @pytest.mark.parametrize("value", [5, True, ["report-desk"], {}])
 async def test_a_text_of_a_query_is_given_as_text_alone(node: NodeUnderTest, value: object) -> None:
-    """`publisher_id: ["report-desk"]` listed the offers of a publisher of the name `["report-desk"]`: none."""
+    """Otherwise `publisher_id: ["report-desk"]` would list the offers of a publisher whose name is `["report-desk"]`:
+    none.
+    """
     said = await failed(node, "list_tasks", publisher_id=value)
     assert (said["status"], said["code"]) == (422, "request.invalid")
     assert said["error"].startswith("Invalid arguments: publisher_id: Expected `str`, got ")

@@ -1,4 +1,4 @@
-"""The tools: their list, and each of them as one HTTP operation under another name (SPEC 4.9)."""
+"""The tools: their list, and each tool as one HTTP operation under another name (SPEC 4.9)."""
 
 import base64
 import hashlib
@@ -35,7 +35,7 @@ SPECIFIED = {
     "get_thread": ({"id"}, {"id"}),
     "complete_task": ({"id", "claim_token", "result_payload"}, {"id", "claim_token"}),
 }
-"""Inputs of each tool, and those that are required (SPEC 4.9)."""
+"""Inputs of each tool, and the required ones (SPEC 4.9)."""
 
 RANGES = {
     ("search_board", "limit"): (1, 50, 5),
@@ -71,7 +71,7 @@ REPEATABLE = {
 
 
 async def listed(node: NodeUnderTest) -> dict[str, dict[str, Any]]:
-    """The tools by name."""
+    """Return the tools by name."""
     return {tool["name"]: tool for tool in (await result(node, "tools/list"))["tools"]}
 
 

@@ -1,4 +1,4 @@
-"""/api/v1/mcp as HTTP: methods, headers, revisions, and which pages may call."""
+"""/api/v1/mcp as HTTP: methods, headers, revisions, and which pages may call it."""
 
 import json
 from typing import Any

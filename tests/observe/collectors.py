@@ -10,7 +10,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Server:
-    """HTTP on loopback, for as long as the context lasts."""
+    """An HTTP server on loopback, for as long as the context lasts."""
 
     def __init__(self) -> None:
         server = self
@@ -30,7 +30,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def got(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        """Called with each request."""
+        """Handle a request."""
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -42,7 +42,7 @@ class Server:
 
 
 class Receiver(Server):
-    """Keeps the headers of what it is sent."""
+    """Keeps the headers of the requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,12 +53,12 @@ class Receiver(Server):
 
 
 class Collector(Server):
-    """Keeps the spans that it is sent."""
+    """Keeps the received spans."""
 
     def __init__(self) -> None:
         super().__init__()
         self.spans: list[tuple[str, Span]] = []
-        """Each with the role of the process that made it."""
+        """Each span with the role of the process that created it."""
         self.raw = b""
 
     def got(self, path: str, headers: dict[str, str], body: bytes) -> None:
@@ -75,5 +75,5 @@ class Collector(Server):
 
 
 def attributes(of: Any) -> dict[str, str | int]:
-    """The attributes of a span or a resource, as a dictionary."""
+    """Return the attributes of a span or a resource as a dictionary."""
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in of.attributes}

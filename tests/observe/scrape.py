@@ -1,4 +1,4 @@
-"""What a node shows on RELAY_ADMIN_PORT, read as Prometheus reads it."""
+"""The metrics on RELAY_ADMIN_PORT, read as Prometheus reads them."""
 
 import http.client
 import json
@@ -24,21 +24,21 @@ class Scrape:
         }
 
     def value(self, name: str, **labels: str) -> float:
-        """The value of the sample with exactly these labels; 0 if there is none."""
+        """Return the value of the sample with exactly these labels; 0 if there is none."""
         return self.values.get((name, frozenset(labels.items())), 0.0)
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum of all samples that have these labels, whatever others they have."""
+        """Return the sum of all samples that have at least these labels."""
         return sum(value for (found, has), value in self.values.items() if found == name and labels.items() <= has)
 
     @property
     def names(self) -> set[str]:
-        """Names of samples; a histogram has three."""
+        """The names of the samples; a histogram has three."""
         return {name for name, _ in self.values}
 
     @property
     def labels(self) -> Mapping[str, set[str]]:
-        """Names of labels, by sample."""
+        """The names of the labels, by sample."""
         found: dict[str, set[str]] = {}
         for name, has in self.values:
             found.setdefault(name, set()).update(label for label, _ in has)
@@ -52,7 +52,7 @@ class AdminPort:
         self.port = port
 
     def get(self, path: str, **headers: str) -> tuple[int, str, bytes]:
-        """Status, media type and body. Raises OSError."""
+        """Return status, media type and body. Raises OSError."""
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             client.request("GET", path, headers=headers)
@@ -71,7 +71,7 @@ class AdminPort:
         return status, json.loads(body)
 
     def answers(self, path: str, status: int) -> bool:
-        """Whether the answer has this status; False while nobody listens."""
+        """Return whether the answer has this status; False while nobody listens."""
         try:
             return self.get(path)[0] == status
         except OSError:

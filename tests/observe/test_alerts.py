@@ -1,4 +1,4 @@
-"""The alert rules fire when they should and only then: judged by Prometheus' own `promtool`."""
+"""The alert rules fire exactly when they should, as judged by Prometheus' own `promtool`."""
 
 import json
 import re
@@ -22,7 +22,7 @@ ALERTMANAGER = ROOT / "deploy/alertmanager/alertmanager.yml"
 SAMPLES = {
     f"{name}_bucket" if family.kind == "histogram" else name: set(family.labels) for name, family in FAMILIES.items()
 }
-"""The metrics as an expression names them, and their labels."""
+"""The metrics by the names used in expressions, and their labels."""
 
 ACKS = 'relay_ack_seconds_bucket{le="%s"}'
 MINUTES = 30
@@ -31,13 +31,13 @@ BUGS = 'relay_refusals_total{code="server.bug"}'
 
 
 def disk(*, free: str, size: str, reserve: str) -> dict[str, str]:
-    """Series of a disk that does not change."""
+    """Return the series of a disk that does not change."""
     figures = {"free_bytes": free, "bytes": size, "reserve_bytes": reserve}
     return {f'relay_disk_{name}{{use="redis"}}': f"{value}x30" for name, value in figures.items()}
 
 
-# For each alert, series by how they go when all is well and when it is not, a sample a minute. `a+bxn` begins at
-# a and grows by b, n times.
+# For each alert, its series with their values when all is well and when it is not, one sample a minute. `a+bxn` begins
+# at a and grows by b, n times.
 Story = dict[str, tuple[str, str]]
 STORIES: dict[str, Story] = {
     "RelayInstanceDown": {'up{job="relay-node"}': ("1x30", "0x30")},
@@ -110,12 +110,12 @@ STORIES: dict[str, Story] = {
     },
 }
 
-# Further ones: an alert, its series, and whether it fires after half an hour.
+# Further cases: an alert, its series, and whether it fires after half an hour.
 FURTHER: list[tuple[str, dict[str, str], bool]] = [
-    # The first fault of a node, once in its life. Prometheus cannot see it if the counter appears with it.
+    # The first fault of a node ever. Prometheus cannot see it if the counter appears together with it.
     ("RelayBug", {BUGS: "0x24 1x60"}, True),
     ("RelayBug", {BUGS: "_x24 1x60"}, False),
-    # A proxy that asks twice a second sees two nodes drain in turn, and few others ask for anything.
+    # A proxy that asks twice a second sees two nodes drain in turn, and there are few other requests.
     (
         "RelayErrors",
         {
@@ -126,13 +126,13 @@ FURTHER: list[tuple[str, dict[str, str], bool]] = [
         },
         False,
     ),
-    # One failure where few ask.
+    # A single failure among few requests.
     (
         "RelayErrors",
         {'relay_requests_total{status="2xx"}': "0+3x60", 'relay_requests_total{status="5xx"}': "0x25 1x35"},
         False,
     ),
-    # A receiver or two that are gone, where no others are called.
+    # One or two receivers are gone, and no others are called.
     (
         "RelayCallbacksFail",
         {
@@ -141,19 +141,19 @@ FURTHER: list[tuple[str, dict[str, str], bool]] = [
         },
         False,
     ),
-    # A backup was never made here: the operator has other ways.
+    # No backup has ever been made here: the operator makes them in another way.
     ("RelayBackupOld", {"relay_store_up": "1x30"}, False),
-    # A large reserve, and one that is not near.
+    # A large reserve, and one that is not nearly reached.
     ("RelayDisk", disk(free="9e9", size="5e10", reserve="5e9"), True),
     ("RelayDisk", disk(free="1.1e10", size="5e10", reserve="5e9"), False),
     ("RelayDisk", disk(free="9e9", size="5e11", reserve="0"), True),
-    # The proxy of another backend, such as that of certbot, is no concern.
+    # A proxy's backend of another kind, such as the one for certbot, does not count.
     ("RelayNoNode", {'haproxy_backend_active_servers{proxy="acme"}': "0x30"}, False),
 ]
 
 
 def of(instance: str, story: Story, *, ill: bool) -> dict[str, str]:
-    """The series of that instance."""
+    """Return the series of that instance."""
     return {
         (f'{series[:-1]},instance="{instance}"}}' if "{" in series else f'{series}{{instance="{instance}"}}'): values[
             ill
@@ -163,7 +163,7 @@ def of(instance: str, story: Story, *, ill: bool) -> dict[str, str]:
 
 
 def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
-    """What promtool finds wrong, if anything. The file is JSON, which is YAML, too."""
+    """Return the failures that promtool reports, if any. The file is JSON, which is also YAML."""
     file = folder / "rules_test.yml"
     file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     ran = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
@@ -171,7 +171,7 @@ def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
 
 
 def judged(name: str, story: dict[str, str], *, fires: bool) -> dict[str, Any]:
-    """A test of promtool: after half an hour of these series, the alert fires or does not."""
+    """Return a promtool test: after half an hour of these series, the alert fires or does not."""
     return {
         "interval": "1m",
         "input_series": [{"series": series, "values": values} for series, values in story.items()],
@@ -206,7 +206,7 @@ def test_alertmanager_takes_its_file_and_knows_the_labels_of_the_alerts() -> Non
 
 
 def test_what_follows_from_a_lost_redis_is_not_told_but_all_else_is(tmp_path: Path) -> None:
-    """By Alertmanager itself: two instances, of which the first does not reach its Redis."""
+    """Uses the real Alertmanager and two instances, the first of which does not reach its Redis."""
     address = f"127.0.0.1:{free_port()}"
     alerts = [
         {"labels": {"alertname": name, "severity": SEVERITIES[name], "instance": instance}}
@@ -237,7 +237,7 @@ def answers(address: str) -> bool:
 
 
 def told(address: str) -> dict[tuple[str, str], bool]:
-    """Whether Alertmanager tells of each alert that it has, by instance and name."""
+    """Return whether Alertmanager notifies of each of its alerts, by instance and name."""
     shown = httpx.get(f"http://{address}/api/v2/alerts", timeout=PATIENCE).json()
     return {
         (alert["labels"]["instance"], alert["labels"]["alertname"]): not alert["status"]["inhibitedBy"]
@@ -246,7 +246,7 @@ def told(address: str) -> dict[tuple[str, str], bool]:
 
 
 def test_what_an_alert_says_is_in_its_labels() -> None:
-    """A label that the expression does not have is shown as nothing."""
+    """A label that the expression does not keep would be shown as an empty text."""
     for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]:
         said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         metrics = set(re.findall(r"\brelay_\w+", rule["expr"]))
@@ -273,7 +273,7 @@ def test_an_alert_fires_when_something_is_wrong_and_only_then(tmp_path: Path) ->
 
 
 def test_what_one_node_suffers_is_told_however_well_others_fare(tmp_path: Path) -> None:
-    """Nodes of the same Prometheus, each with a Redis of its own."""
+    """The nodes share one Prometheus, and each has a Redis of its own."""
     well = ("second", "third", "fourth")
     stories = [
         judged(name, {k: v for i in ("first", *well) for k, v in of(i, story, ill=i == "first").items()}, fires=True)
@@ -286,20 +286,20 @@ DASHBOARD = ROOT / "deploy/grafana/relay-node.json"
 
 
 def asked_by_the_dashboard() -> list[str]:
-    """All its expressions, for every instance."""
+    """Return all expressions of the dashboard, for every instance."""
     board = json.loads(DASHBOARD.read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
     return [each.replace("$__rate_interval", "1m").replace("$instance", ".*") for each in asked]
 
 
 def test_the_dashboard_shows_the_instances_that_are_chosen_and_no_others() -> None:
-    """So that of several nodes in one Prometheus each can be looked at by itself."""
+    """Each of several nodes in one Prometheus can be looked at separately."""
     asked = asked_by_the_dashboard()
     assert [each for each in asked if re.search(r"\brelay_\w+(?![\w{]|\{instance=~)", each)] == []
 
 
-# By a metric of a panel: series, each at a node that is ill and at one that is well; the labels and the value that the
-# panel then shows. The node that is well may hold ten times as much.
+# By a metric of a panel: its series, with the value at an ill node and at a well one, and the labels and value that the
+# panel shows. The well node may hold ten times as much.
 ILL: dict[str, tuple[dict[str, tuple[int, int]], str, float]] = {
     "relay_search_by_meaning": ({"relay_search_by_meaning": (0, 1)}, "{}", 0),
     "relay_kept": (
@@ -320,7 +320,7 @@ ILL: dict[str, tuple[dict[str, tuple[int, int]], str, float]] = {
 
 @pytest.mark.parametrize("metric", ILL)
 def test_on_the_dashboard_no_node_hides_what_another_one_suffers(tmp_path: Path, metric: str) -> None:
-    """Two nodes of the same Prometheus, of which the first is ill."""
+    """The two nodes share one Prometheus, and the first one is ill."""
     figures, labels, shown = ILL[metric]
     story = {series: (f"{ill}x30", f"{well}x30") for series, (ill, well) in figures.items()}
     both = of("first", story, ill=False) | of("second", story, ill=True)

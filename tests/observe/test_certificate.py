@@ -1,4 +1,6 @@
-"""An operator learns that the certificate of the public address ends, or is not trusted, before clients complain."""
+"""An operator learns that the certificate of the public address is about to end, or is not trusted, before clients
+complain.
+"""
 
 import asyncio
 import socket
@@ -16,12 +18,12 @@ from node.observe.certificate import Certificate
 from tests.support.servers import PATIENCE, free_port
 
 TLS = Path(__file__).parents[1] / "store" / "tls"
-"""A certificate for localhost that signs itself."""
+"""A self-signed certificate for localhost."""
 
 
 @asynccontextmanager
 async def proxy(host: str = "127.0.0.1") -> AsyncGenerator[int]:
-    """The port of a server that shows that certificate and answers nothing."""
+    """Run a server that shows this certificate and answers nothing, and yield its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
     served: list[asyncio.StreamWriter] = []
@@ -32,7 +34,7 @@ async def proxy(host: str = "127.0.0.1") -> AsyncGenerator[int]:
 
 
 def ends() -> float:
-    """When that certificate ends."""
+    """Return when the certificate ends."""
     return x509.load_pem_x509_certificate((TLS / "cert.pem").read_bytes()).not_valid_after_utc.timestamp()
 
 

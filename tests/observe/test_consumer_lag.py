@@ -1,4 +1,4 @@
-"""How far groups are behind: the oldest event counts that is not done with, wherever it is."""
+"""The lag of consumer groups: the age of the oldest event that is not acknowledged, in any partition."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -13,7 +13,7 @@ SOME, OTHER = 7, 8
 
 
 async def happened(node: NodeUnderTest, partition: int, *ages: int) -> list[bytes]:
-    """Ids of events that happened so many seconds ago, the oldest first."""
+    """Add events that happened this many seconds ago, the oldest first. Returns their ids."""
     stream = keys.events(partition)
     now = await now_ms(node.store, stream)
     return [
@@ -22,7 +22,7 @@ async def happened(node: NodeUnderTest, partition: int, *ages: int) -> list[byte
 
 
 async def read_by(node: NodeUnderTest, group: str, partition: int, count: int, done: Sequence[bytes] = ()) -> None:
-    """A group that has read the first events of a partition, and is done with some of them."""
+    """Create a group that has read the first events of a partition, and has acknowledged some of them."""
     stream = keys.events(partition)
     await node.store.command("XGROUP", "CREATE", stream, group, "0", key=stream)
     if count:

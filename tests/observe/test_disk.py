@@ -1,4 +1,6 @@
-"""A nearly full disk does not end a node suddenly: what begins something is refused first, what finishes it never."""
+"""A nearly full disk does not bring a node down suddenly: requests that begin something are refused first, those that
+finish something never.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -35,7 +37,7 @@ def embedded(tmp_path: Path) -> Path:
 
 @pytest_asyncio.fixture
 async def short(tmp_path: Path, embedded: Path, request: pytest.FixtureRequest) -> Nodes:
-    """A node whose disk has that share of its reserve left; on one server, since a cluster is never embedded."""
+    """A node with this share of its disk reserve left. It uses a single server, since a cluster is never embedded."""
     free = space("redis", embedded).free
     with RedisServer(tmp_path / "server") as server:
         settings = settings_for(server.url, data_dir=embedded, disk_reserve=int(free / request.param))
@@ -107,7 +109,7 @@ async def test_a_stage_ends_only_some_way_above_where_it_begins(
 async def test_a_node_that_is_short_of_both_says_so_of_memory_too_and_its_alarm_does_not_flutter(
     node: NodeUnderTest, embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is refused for both has the code of one."""
+    """A request refused for both reasons has the code of one of them."""
     settings = msgspec.structs.replace(node.settings, redis_url="", data_dir=embedded, disk_reserve=1000)
     capacity = Capacity()
     alarm = MemoryAlarm(node.store, settings, capacity)
@@ -142,7 +144,7 @@ async def test_where_the_log_of_redis_is_gone_there_is_no_room(node: NodeUnderTe
 
 
 async def test_the_disk_is_looked_at_while_redis_is_gone(embedded: Path) -> None:
-    """Where it is full, the embedded Redis is gone most of the time."""
+    """When the disk is full, the embedded Redis is gone most of the time."""
     settings, capacity = Settings(data_dir=embedded, disk_reserve=2**60), Capacity()
     gone = await connect(f"unix://{embedded}/redis/redis.sock", timeout=1, max_in_flight=1)
     with pytest.raises(StoreUnavailable):
@@ -164,7 +166,9 @@ def test_what_is_kept_for_root_is_not_free(embedded: Path, monkeypatch: pytest.M
 
 
 def test_each_disk_is_reported_with_its_reserve(embedded: Path) -> None:
-    """The alert compares the two: a fixed threshold would be late for an operator with a larger reserve."""
+    """The alert compares free space and reserve: a fixed threshold would be too late for an operator with a larger
+    reserve.
+    """
     told = disk_figures(Settings(data_dir=embedded, disk_reserve=3 * 2**30, blob_reserve=2**30))
     kept = {figure.labels: figure.value for figure in told if figure.family == "relay_disk_reserve_bytes"}
     assert kept == {("redis",): 3 * 2**30, ("blobs",): 2**30}
@@ -172,7 +176,7 @@ def test_each_disk_is_reported_with_its_reserve(embedded: Path) -> None:
 
 @pytest.mark.parametrize(("use", "setting"), [("redis", "disk_reserve"), ("blobs", "blob_reserve")])
 def test_check_names_each_disk_with_less_than_its_reserve(embedded: Path, use: str, setting: str) -> None:
-    """It called a disk fine on which every artifact was refused for want of room."""
+    """A disk must not be called fine if every artifact would be refused for lack of space."""
     settings = Settings(data_dir=embedded, disk_reserve=0, blob_reserve=0)
     assert [finding.mark for finding in room(settings)] == ["ok", "ok"]
     (short,) = [f for f in room(msgspec.structs.replace(settings, **{setting: 2**50})) if f.mark == "missing"]
@@ -180,7 +184,7 @@ def test_check_names_each_disk_with_less_than_its_reserve(embedded: Path, use: s
 
 
 def test_check_looks_at_the_disk_of_a_redis_that_was_never_started(tmp_path: Path) -> None:
-    """It was silent, and the new node refused all writes."""
+    """Otherwise a new node could start without a warning, and refuse all writes."""
     settings = Settings(data_dir=tmp_path / "new", disk_reserve=2**50, blob_reserve=0)
     assert [(finding.mark, "RELAY_DISK_RESERVE" in finding.sentence) for finding in room(settings)] == [
         ("missing", True),

@@ -1,4 +1,4 @@
-"""GET /health is no load on Redis, however many ask."""
+"""GET /health puts no load on Redis, however many clients ask."""
 
 import asyncio
 from types import SimpleNamespace

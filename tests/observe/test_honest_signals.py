@@ -1,4 +1,4 @@
-"""What metrics, commands and logs say is true: no false alarm for lack of a permission, none after a clean stop."""
+"""Metrics, commands and logs are true: no false alarm for lack of a permission, none after a clean stop."""
 
 import json
 from collections.abc import AsyncIterator
@@ -149,7 +149,7 @@ def test_a_node_begins_with_what_matters_and_each_line_says_who_wrote_it(tmp_pat
         started = node.line("starting", role="serve")
         assert (started["redis"], started["durability"], started["data_dir"]) == ("embedded", "always", str(tmp_path))
         parts = [node.line("starting", role=role) for role in ("worker", "web")]
-        # The supervisor has the port, and they said that it was 0.
+        # The supervisor has the admin port, so the other processes must not report theirs, which is 0.
         assert started["admin_port"] == port
         assert not [part for part in parts if "admin_port" in part]
     assert all({"pid", "role", "version"} <= line.keys() for line in node.lines)

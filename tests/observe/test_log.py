@@ -1,4 +1,4 @@
-"""Log lines are JSON on stderr, know their request, and never hold what somebody wrote."""
+"""Log lines are JSON on stderr, have the id of their request, and never contain what clients wrote."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from tests.support.one_route import client_of, front_of
 
 
 def logged(program: str, level: str = "info", status: int = 0) -> list[dict[str, Any]]:
-    """What a process writes to stderr that configures its log, then runs `program`, and ends with `status`."""
+    """Return what a process logs to stderr that configures its log, runs `program`, and exits with `status`."""
     prelude = f"import logging, warnings, structlog\nfrom node.observe.log import configure\nconfigure({level!r})\n"
     prelude += "log = structlog.stdlib.get_logger('node.test')\n"
     ran = subprocess.run(
@@ -40,7 +40,7 @@ def test_a_line_is_an_object_with_event_level_and_time() -> None:
 
 
 def test_a_name_that_is_not_utf_8_has_escapes() -> None:
-    """The line was missing, with a traceback in its place."""
+    """Otherwise a traceback appears in place of the log line."""
     [line] = logged(r"log.info('starting', config='relay\udcff.toml')")
     assert (line["event"], line["config"]) == ("starting", "relay\udcff.toml")
 
@@ -69,7 +69,7 @@ def test_libraries_speak_from_warning_up_and_granian_from_our_level() -> None:
         "logging.getLogger('httpx').info('POST https://secret.example')\n"
         "logging.getLogger('httpx').warning('slow')\n"
         "logging.getLogger('_granian').info('listening')\n"
-        "logging.getLogger('_granian.asgi.io').info('ASGI transport error: Closed')\n"  # a client has gone away
+        "logging.getLogger('_granian.asgi.io').info('ASGI transport error: Closed')\n"  # the client has gone away
         "warnings.warn('old')"
     )
     assert [(line["logger"], line["level"]) for line in lines] == [
@@ -90,7 +90,7 @@ def test_a_traceback_names_the_lines_but_not_the_values() -> None:
 
 
 def test_an_exception_that_ends_a_process_is_a_line_like_any_other() -> None:
-    """Python printed it: in many lines, and with what it quotes."""
+    """Python itself would print many lines, including the values that the exception quotes."""
     [line] = logged("configure('info', 'worker')\nraise ValueError('cannot read \\'the secret text\\'')", status=1)
     assert (line["event"], line["level"], line["role"]) == ("process failed", "critical", "worker")
     assert line["exception"][0]["exc_type"] == "ValueError"
@@ -179,7 +179,7 @@ async def test_lines_of_requests_that_overlap_have_the_id_that_each_client_got()
 
 @contextmanager
 def heard() -> Generator[list[dict[str, Any]]]:
-    """The lines that this process logs in the block; filled in when it ends."""
+    """Yield a list that holds, after the block, the lines that this process logged within it."""
     written = StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(formatter())

@@ -1,4 +1,4 @@
-"""When memory or the totals run out, new sessions and threads are refused first, and all else goes on."""
+"""When memory or the node's totals run out, new sessions and threads are refused first, and everything else goes on."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -33,7 +33,7 @@ ARTIFACT = {"publisher_id": "p", "media_type": "text/csv", "text": "name,size\nr
 
 @pytest.fixture
 def small(tmp_path: Path) -> Any:
-    """A server of its own with little memory."""
+    """A separate server with little memory."""
     with RedisServer(tmp_path / "redis", "--maxmemory", str(MAXMEMORY), "--maxmemory-policy", "noeviction") as server:
         yield server
 
@@ -45,7 +45,7 @@ async def full_node(small: RedisServer) -> AsyncGenerator[NodeUnderTest]:
 
 
 def fill(server: RedisServer, share: float) -> None:
-    """Fill the memory up to that share."""
+    """Fill the memory up to this share."""
     server.do("SET", "filling", "")
     used = memory_of(_info(server)).used
     missing = int(MAXMEMORY * share) - used
@@ -65,7 +65,7 @@ async def post(node: NodeUnderTest, path: str, body: Any) -> tuple[int, str | No
 
 
 async def is_refused(node: NodeUnderTest, path: str, body: Any) -> bool:
-    """Whether it is refused for lack of memory, and not done."""
+    """Send a request, and return whether it was refused for lack of memory."""
     status, code = await post(node, f"/api/v1/{path}", body)
     assert status < 300 or (status, code) == (503, "memory.low"), path
     return status == 503
@@ -78,7 +78,9 @@ async def health(node: NodeUnderTest) -> str:
 async def test_what_begins_something_is_refused_first_and_taken_again(
     full_node: NodeUnderTest, small: RedisServer
 ) -> None:
-    """Row by row of the table in docs/operations.md; of each row, the first request is repeated until it is refused."""
+    """Follows the table in docs/operations.md row by row. The first request of each row is repeated until it is
+    refused.
+    """
     node, relay = full_node, {"message": "Who can read a long report?"}
     session = (await node.client.post("/api/v1/sessions", json={})).json()
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
@@ -175,7 +177,7 @@ async def test_the_fullest_primary_counts(full_node: NodeUnderTest, monkeypatch:
 
 
 def told(monkeypatch: pytest.MonkeyPatch, node: NodeUnderTest, *percents: float) -> None:
-    """Primaries of a GiB, of which so much is used."""
+    """Make Redis report primaries of one GiB, with these percentages in use."""
 
     async def everywhere(*_command: object) -> list[bytes]:
         return [b"used_memory:%d\r\nmaxmemory:%d\r\n" % (share * GIB // 100, GIB) for share in percents]
@@ -242,7 +244,7 @@ async def test_while_redis_tells_nothing_the_last_decision_holds(
         await alarm.run(stop)
     assert refused
     assert capacity.refused == refused
-    # Once until it tells again.
+    # One warning, and none until the next change.
     assert times_said() == 2
 
 

@@ -1,4 +1,4 @@
-"""The metrics of a whole node: right across its processes, whatever becomes of one of them."""
+"""The metrics of a whole node are correct across its processes, whatever happens to one of them."""
 
 import json
 import os
@@ -27,7 +27,7 @@ LINE_ROUTE = "/api/v1/sessions/{id}/messages"
 
 
 def call(node: NodeProcess, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    """Status and answer of one request."""
+    """Return status and answer of one request."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{node.url}{path}", data, {"Content-Type": "application/json"}, method=method)
     try:
@@ -45,9 +45,7 @@ def started(folder: Path, role: str = "serve", **settings: str) -> tuple[NodePro
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProcess, AdminPort]]:
-    """A whole node with two web processes and a Redis for its search; what each test counts comes on top of what
-    others did.
-    """
+    """A whole node with two web processes and a separate Redis for search. Counts accumulate over the tests."""
     with broken_service() as address, RedisServer(tmp_path_factory.mktemp("search")) as search:
         node, admin = started(
             tmp_path_factory.mktemp("node"),
@@ -64,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProce
 
 
 def until_counted(admin: AdminPort, count: float, name: str, **labels: str) -> Scrape:
-    """The first page on which the counter has reached that value."""
+    """Return the first page on which the counter has reached this value."""
     until(lambda: admin.scrape().total(name, **labels) >= count, f"{name} {labels} is {count}")
     return admin.scrape()
 
@@ -100,7 +98,9 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
     found: list[Scrape] = []
 
     def all_told() -> bool:
-        """Whether both processes have written since; not counting /health, which others ask for at any time."""
+        """Return whether both processes have written their counts. /health does not count, because others may ask for
+        it at any time.
+        """
         found.append(admin.scrape())
         counted = found[-1].total("relay_requests_total") - found[-1].total("relay_requests_total", route="/health")
         return counted == 16 and found[-1].value("relay_threads", state="open") == 6
@@ -111,7 +111,9 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
 
 
 def test_every_counter_that_an_alert_looks_at_is_there_before_it_counts(page: Scrape) -> None:
-    """Prometheus sees no increase in a counter that appears with 1: the first fault of a node would go unnoticed."""
+    """Prometheus sees no increase in a counter that appears with the value 1, so a node's first fault would go
+    unnoticed.
+    """
     selected = re.findall(r'(?:increase|rate)\((relay_\w+_total)\{(\w+)=~?"([^"]+)"\}', RULES.read_text())
     looked_at = [(name, label, value) for name, label, values in selected for value in values.split("|")]
     assert ("relay_refusals_total", "code", "server.bug") in looked_at
@@ -125,11 +127,11 @@ def test_every_counter_that_an_alert_looks_at_is_there_before_it_counts(page: Sc
 def test_answers_are_counted_by_operation_and_kind_of_status(page: Scrape) -> None:
     relay = {"method": "POST", "route": "/api/v1/relay"}
     assert page.value("relay_requests_total", status="2xx", **relay) == 5
-    assert page.value("relay_requests_total", status="4xx", **relay) == 2  # one was refused by the gate
+    assert page.value("relay_requests_total", status="4xx", **relay) == 2  # one of them was refused by the gate
     assert page.value("relay_requests_total", method="POST", route=LINE_ROUTE, status="2xx") == 1
     assert page.value("relay_requests_total", method="GET", route="/api/v1/tasks/{id}", status="4xx") == 1
     assert page.value("relay_requests_total", method="(any)", route="(none)", status="4xx") == 1
-    # Shown before the first failure, so that this is an increase.
+    # The counter is shown before the first failure, which therefore is an increase.
     assert page.values["relay_requests_total", frozenset((relay | {"status": "5xx"}).items())] == 0
 
 
@@ -199,7 +201,7 @@ def test_the_dashboard_shows_all_that_a_node_counts() -> None:
 
 @pytest.mark.parametrize("path", [DASHBOARD, RULES], ids=lambda path: path.name)
 def test_the_dashboard_and_the_alerts_ask_for_what_a_node_shows(path: Path, page: Scrape) -> None:
-    """By the names of metrics, and of labels in matchers and groupings."""
+    """This covers names of metrics, and of labels in matchers and groupings."""
     text = path.read_text()
     asked = set(re.findall(r"\brelay_\w+", text))
     assert len(asked) > 10
@@ -213,7 +215,7 @@ def test_the_dashboard_and_the_alerts_ask_for_what_a_node_shows(path: Path, page
 
 @pytest.mark.usefixtures("page")
 def test_no_word_of_a_client_is_in_the_log(served: tuple[NodeProcess, AdminPort]) -> None:
-    """At the most verbose level, with requests that succeed and others that fail."""
+    """This includes the most verbose log level, and requests that succeed as well as ones that fail."""
     node, admin = served
     link = f"http://169.254.169.254/{SECRET_WORDS.replace(' ', '-')}"
     refused = {"title": SECRET_WORDS, "body": f"Can you tell me {SECRET_WORDS}?", "callback_url": link}
@@ -222,7 +224,7 @@ def test_no_word_of_a_client_is_in_the_log(served: tuple[NodeProcess, AdminPort]
     assert call(node, "POST", "/api/v1/message:send", {"message": SECRET_WORDS})[0] == 400
     assert call(node, "POST", "/api/v1/board/search", {"query": SECRET_WORDS})[0] == 200
     os.kill(node.child("worker"), signal.SIGKILL)
-    node.line("child ended", child="worker")  # whatever was written before it has been read
+    node.line("child ended", child="worker")  # everything logged before this line has been read
     text = json.dumps(node.lines) + node.words()
     assert "lighthouse" not in text
     assert "Leuchtturm" not in text
@@ -277,7 +279,7 @@ def test_another_path_is_unknown(served: tuple[NodeProcess, AdminPort]) -> None:
 def test_whoever_watches_the_node_asks_by_address_or_by_a_name_of_the_machine(
     served: tuple[NodeProcess, AdminPort], host: str
 ) -> None:
-    """Kubernetes uses the pod's address; Prometheus under Docker Compose, the name of the service."""
+    """Kubernetes uses the address of the pod; Prometheus under Docker Compose uses the name of the service."""
     for path in ("/metrics", "/live"):
         assert served[1].get(path, Host=host)[0] == 200
 

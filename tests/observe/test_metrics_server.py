@@ -1,4 +1,4 @@
-"""The port of the metrics is at the address that RELAY_ADMIN_HOST names."""
+"""The metrics port listens at the address that RELAY_ADMIN_HOST names."""
 
 import asyncio
 import http.client
@@ -34,7 +34,7 @@ async def no_pages(_request: AdminRequest) -> AdminResponse:
 
 @asynccontextmanager
 async def served(instance: Instance, pages: AdminPages = no_pages, host: str = "127.0.0.1") -> AsyncGenerator[int]:
-    """The port on which an instance answers."""
+    """Run the server of an instance, and yield its port."""
     with MetricsServer((host, 0), instance, pages, asyncio.get_running_loop()) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         yield serving.server_address[1]
@@ -88,7 +88,7 @@ async def test_what_was_read_of_redis_is_shown_for_a_moment_and_what_runs_even_w
 
 
 def answer_to(port: int, method: str, path: str, **headers: str) -> int:
-    """The status of a request that has these headers and no other."""
+    """Return the status of a request with exactly these headers."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         client.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -160,7 +160,9 @@ async def test_what_takes_too_long_is_given_up_and_answered_so(
 async def test_no_name_server_is_asked_before_the_port_is_open(
     node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While none answered, the port of an address without a name in /etc/hosts was closed for ten seconds."""
+    """Otherwise, for an address without a name in /etc/hosts, silent name servers would keep the port closed for ten
+    seconds.
+    """
     asked: list[str] = []
     monkeypatch.setattr(socket, "gethostbyaddr", asked.append)
     monkeypatch.setattr(socket, "getfqdn", asked.append)

@@ -1,4 +1,4 @@
-"""The counts of processes are added up: nothing is lost with a process, nothing is counted twice."""
+"""The counts of all processes are added up: nothing is lost when a process ends, nothing is counted twice."""
 
 import asyncio
 import itertools
@@ -47,7 +47,7 @@ REQUESTS = ("GET", "/health", "2xx")
 
 
 def dead_pid() -> int:
-    """The id of a process that has ended."""
+    """Return the id of a process that has ended."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     return ended.pid
@@ -84,7 +84,8 @@ def test_the_slowest_event_loop_speaks_for_all(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_stuck_does_not_count_as_alive(tmp_path: Path) -> None:
-    for age in (snapshots.ALIVE_SECONDS + 1, -60):  # the clock of an earlier boot may have been ahead
+    # Too old, or later than now, because the clock of an earlier boot may have been ahead.
+    for age in (snapshots.ALIVE_SECONDS + 1, -60):
         write(tmp_path / "a.counts", snapshot(os.getpid(), 1, in_flight=1, age=age))
         assert alive(read(tmp_path)) == {}
     write(tmp_path / "b.counts", snapshot(os.getpid(), 1))
@@ -113,7 +114,7 @@ def test_a_process_that_starts_counts_on_from_one_that_died(tmp_path: Path) -> N
     before = sums(tmp_path)
     started = new_path(tmp_path, "web", os.getpid())
     inherited, _ = take_over(started)
-    assert sums(tmp_path) == before  # until it has written for the first time, too
+    assert sums(tmp_path) == before  # even before the new process has written for the first time
     own = snapshot(os.getpid(), 0)
     own.inherited = inherited
     write(started, own)
@@ -141,7 +142,8 @@ def test_of_two_that_start_at_a_time_one_takes_over_what_the_dead_counted(tmp_pa
     write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
     first, second = new_path(tmp_path, "web", os.getppid()), new_path(tmp_path, "web", os.getpid())
     taken, _ = take_over(first)
-    assert take_over(second) == ([], False)  # the first has not written yet: its file still tells of the dead process
+    # The first process has not written yet, so its file still has the counts of the dead one.
+    assert take_over(second) == ([], False)
     for path, pid, inherited in ((first, os.getppid(), taken), (second, os.getpid(), [])):
         own = snapshot(pid, 1)
         own.inherited = inherited
@@ -161,7 +163,7 @@ def test_an_instance_that_begins_anew_has_started_no_process_again(tmp_path: Pat
             write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 1))
         assert take_over(new_path(tmp_path, "web", os.getppid()))[1]
     for left in tmp_path.glob("*.counts"):
-        os.utime(left, (1, 1))  # as of an instance before
+        os.utime(left, (1, 1))  # as left by an earlier instance
     with folder_of(str(tmp_path)):
         assert take_over(new_path(tmp_path, "web", os.getppid())) != ([], False)
         assert not take_over(new_path(tmp_path, "web", os.getppid()))[1]
@@ -175,7 +177,7 @@ def test_an_instance_that_begins_anew_has_started_no_process_again(tmp_path: Pat
 def test_a_file_with_a_foreign_name_keeps_no_process_from_starting(tmp_path: Path, name: str) -> None:
     write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
     (tmp_path / name).write_text("not ours")
-    os.utime(tmp_path / name, (time.time() + 60, time.time() + 60))  # the newest is looked at first
+    os.utime(tmp_path / name, (time.time() + 60, time.time() + 60))  # the newest file is read first
     inherited, _ = take_over(new_path(tmp_path, "web", os.getpid()))
     assert [each.value for each in inherited] == [1.0, 2.0]
     assert (tmp_path / name).read_text() == "not ours"
@@ -216,7 +218,7 @@ def test_a_folder_made_for_a_run_goes_with_it_and_a_given_one_stays(tmp_path: Pa
     with folder_of(str(given)) as folder:
         drain(str(folder))
     with folder_of(str(given)):
-        assert [path.name for path in given.iterdir()] == ["begun"]  # the instance that begins is not about to stop
+        assert [path.name for path in given.iterdir()] == ["begun"]  # a new instance is not draining
 
 
 def test_what_a_killed_instance_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +271,7 @@ async def test_a_folder_that_cannot_be_written_is_logged_once_each_time(
 async def test_a_write_that_is_under_way_at_the_end_does_not_replace_the_last(
     node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a slow disk took last was what the process had counted a second before."""
+    """Otherwise a slow disk would end up with what the process had counted a second before its end."""
     begun, may_end, counted = threading.Event(), threading.Event(), itertools.count(1)
 
     def slow(path: Path, state: Snapshot) -> None:

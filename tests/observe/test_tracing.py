@@ -1,4 +1,4 @@
-"""Traces of a whole node, as an OpenTelemetry collector receives them."""
+"""Traces of a whole node as an OpenTelemetry collector receives them."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ WORDS = "how tall the old lighthouse is"
 
 
 def post(node: NodeProcess, path: str, body: object, **headers: str) -> tuple[Any, str]:
-    """The answer, and its X-Request-Id."""
+    """Return the answer and its X-Request-Id."""
     given = {"Content-Type": "application/json", **headers}
     request = urllib.request.Request(f"{node.url}{path}", json.dumps(body).encode(), given)
     with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
@@ -63,7 +63,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
 
 
 def found(collector: Collector, name: str, trace: str = "") -> Span:
-    """Wait for a span of that name, and return the newest."""
+    """Wait for a span with this name, and return the newest one."""
 
     def matching() -> list[Span]:
         return collector.find(lambda span: span.name == name and trace in ("", span.trace_id.hex()))
@@ -100,7 +100,8 @@ def test_what_a_request_sends_to_redis_and_does_not_wait_for_is_an_event_of_its_
         # The note to the search, from a process that does not know yet whether this Redis has a query engine.
         ("sent", {"db.system.name": "redis", "db.operation.name": "doc_put"})
     ]
-    assert json.loads(node.get("/api/v1/board"))["threads"][0]["id"] == posted["id"]  # sent as well, with others'
+    # The list's update was sent as well, in one command with others.
+    assert json.loads(node.get("/api/v1/board"))["threads"][0]["id"] == posted["id"]
 
 
 def test_a_request_without_a_trace_begins_one_and_the_router_names_it_as_well(traced: Traced) -> None:
@@ -166,7 +167,7 @@ async def test_a_stream_sees_whether_its_connection_had_room_although_it_is_trac
     async def stream(_: Scope, __: Receive, send: Send) -> None:
         sent.append(send({"type": "http.response.body", "body": b"", "more_body": True}))
 
-    taken = asyncio.get_running_loop().create_future()  # stands for what the server returns
+    taken = asyncio.get_running_loop().create_future()  # stands in for what the server returns
     await traces.app(stream)(http_scope("GET", "/api/v1/events", HOST), no_message, lambda _: taken)
     await traces.close()
     assert sent == [taken]

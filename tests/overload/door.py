@@ -1,4 +1,4 @@
-"""An intake without Granian: requests come, are held as long as a test wants, and what is sent back is kept."""
+"""An intake without Granian: it holds requests for as long as a test wants, and keeps what is sent back."""
 
 import asyncio
 from contextvars import copy_context
@@ -15,7 +15,7 @@ EAGER, MODEST = "203.0.113.7", "203.0.113.8"
 
 
 class Protocol:
-    """Granian's side of one request: what was sent, in effect at once."""
+    """Granian's side of one request: what was sent, as if it took effect at once."""
 
     def __init__(self, *, body_is_late: bool) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -50,7 +50,7 @@ class Watcher:
         self.proto = Protocol(body_is_late=body_is_late)
         self.task: asyncio.Task[None] | None = None
         self.ends: list[BaseException | None] = []
-        """How the application ended: None, or its failure."""
+        """The outcome of the application: None, or its failure."""
 
     def taskref(self, task: asyncio.Task[None]) -> None:
         self.task = task
@@ -67,7 +67,7 @@ class Watcher:
 
 
 class Steady(Admission):
-    """Keeps the limit that a test has set, though the intake goes on observing in real time."""
+    """An admission whose limit a test can fix, although the intake continues to observe in real time."""
 
     __slots__ = ("delays", "is_set")
 
@@ -75,7 +75,7 @@ class Steady(Admission):
         super().__init__()
         self.is_set = False
         self.delays: list[float] = []
-        """What was observed, other than none."""
+        """The observed delays, except 0."""
 
     def observe(self, now: float, delay: float, working: int) -> None:
         if delay:
@@ -85,7 +85,7 @@ class Steady(Admission):
 
 
 class Door:
-    """An intake with a clock that is set, and requests that end when they are told."""
+    """An intake with a clock that a test sets, and requests that end when they are told to."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -97,7 +97,7 @@ class Door:
         self.intake.application = self.serve
         self.begun: list[Watcher] = []
         self.failure: BaseException | None = None
-        """What every request ends by, if any."""
+        """The failure with which every request ends, if any."""
         self.schedule: Schedule = self.intake.scheduler(asyncio.get_running_loop(), copy_context(), None)
 
     def store_load(self) -> tuple[int, int]:
@@ -122,22 +122,22 @@ class Door:
         return watchers
 
     async def has_observed(self) -> None:
-        """Return once it has observed for the first time; what comes from then on is in a group of its own."""
+        """Return once the intake has observed for the first time. Later requests are in an age group of their own."""
         group = self.intake.age_group
         await eventually(lambda: self.intake.age_group is not group)
 
     async def next_group(self) -> None:
-        """Let time pass until who comes is counted in another group."""
+        """Let time pass until new requests are counted in another age group."""
         group = self.intake.age_group
         self.now += AGE_GROUP_SECONDS
         await eventually(lambda: self.intake.age_group is not group)
 
     def knows_clients(self) -> None:
-        """Have it tell clients apart, as a web process does."""
+        """Make the intake distinguish clients, as a web process does."""
         self.intake.client_of = itemgetter("client")
 
     def overload(self, limit: int) -> None:
-        """Have the admission find that delay stays, and set its limit."""
+        """Make the admission find a lasting delay, and fix its limit."""
         self.admission.observe(0.0, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.observe(INTERVAL_SECONDS, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.limit = limit

@@ -1,4 +1,4 @@
-"""An application that ends in every way an application can, behind the intake of its process."""
+"""An application behind the intake of its process that ends in every way in which an application can end."""
 
 import asyncio
 from threading import Event
@@ -9,11 +9,13 @@ from node.overload.admission import Admission
 from node.web.http import FIRST_MESSAGE, Receive, Scope, Send
 
 READING = Event()
-"""Whether the application waits for the body of a request to `/reads`."""
+"""Set once the application waits for the body of a request to `/reads`."""
 
 
 class Interrupting(dict[Any, intake.AdmittedRequest]):
-    """Requests without a body. Granian's thread stands still where it adds one to `/reads`, until that is begun."""
+    """The requests without a body. Granian's thread blocks when it adds a request to `/reads`, until that request is
+    under way.
+    """
 
     def __setitem__(self, body: Any, request: intake.AdmittedRequest) -> None:
         super().__setitem__(body, request)
@@ -22,7 +24,7 @@ class Interrupting(dict[Any, intake.AdmittedRequest]):
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """What Granian is given. Requests come to `serve`, by way of the intake."""
+    """The application given to Granian. Through the intake, requests reach `serve`."""
     assert scope["type"] == "lifespan"
     await receive()
     door = intake.Intake(Admission(), lambda: (0, 0))
@@ -40,7 +42,7 @@ async def serve(scope: Scope, _receive: Receive, send: Send) -> None:
     if scope["path"] == "/is-cancelled":
         raise asyncio.CancelledError
     if scope["path"] == "/reads":
-        asyncio.get_running_loop().call_soon(READING.set)  # which is after the next line has begun to wait
+        asyncio.get_running_loop().call_soon(READING.set)  # runs after the next line has begun to wait
         assert (await scope[FIRST_MESSAGE])["body"] == b"{}"
     if scope["path"] != "/says-nothing":
         await send({"type": "http.response.start", "status": 200, "headers": []})

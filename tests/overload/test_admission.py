@@ -1,4 +1,4 @@
-"""Overload: when it begins, how many are let in, when it is over. Time is told, not measured."""
+"""When overload begins, how many requests are admitted, and when it ends. Times are given, not measured."""
 
 from collections import deque
 
@@ -24,7 +24,7 @@ MANY = 10 * MAX_NORMAL_REQUESTS
 
 
 def overloaded() -> Admission:
-    """One that has just found that it is, at time INTERVAL_SECONDS."""
+    """Return an admission that has just found itself overloaded, at time INTERVAL_SECONDS."""
     admission = Admission()
     admission.observe(0.0, SLOW, MANY)
     admission.observe(INTERVAL_SECONDS, SLOW, MANY)
@@ -59,7 +59,7 @@ def test_delay_that_passes_is_no_overload() -> None:
 def test_a_burst_that_drains_however_slowly_is_no_overload() -> None:
     admission = Admission()
     working = 1000.0
-    admission.observe(0.0, SLOW, round(working / 10))  # it begins
+    admission.observe(0.0, SLOW, round(working / 10))  # the burst begins
     for step in range(1, 50):
         admission.observe(step * LOOK, SLOW, round(working))
         assert admission.limit is None
@@ -158,9 +158,9 @@ TestLives = Lives.TestCase
 
 
 def test_at_twice_capacity_what_is_let_in_is_served_soon_and_little_capacity_is_lost() -> None:
-    """A server of 4,000 a second that works on what it has let in, one after the other, while 8,000 a second come."""
+    """A server answers 4,000 requests a second, one after the other, while 8,000 a second arrive."""
     admission = Admission()
-    capacity, factor, seconds, refusal = 4000, 2, 10.0, 0.2  # a refusal costs that part of an answer
+    capacity, factor, seconds, refusal = 4000, 2, 10.0, 0.2  # cost of a refusal, as a share of an answer
     queue: deque[float] = deque()
     waits: list[float] = []
     now = come = looked = 0.0

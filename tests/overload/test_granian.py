@@ -19,7 +19,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(log: Path) -> Iterator[httpx2.Client]:
-    """A client of Granian with `failing.app`."""
+    """A client of a Granian that serves `failing.app`."""
     port = free_port()
     command = [
         sys.executable,
@@ -63,5 +63,7 @@ def test_whoever_gets_no_answer_of_the_application_gets_one_of_granian(
 
 
 def test_a_request_that_is_begun_while_granian_hands_it_over_gets_its_body(client: httpx2.Client) -> None:
-    """The intake replaced the callback of the application that waited for the body, so it waited for ever."""
+    """The intake must not replace the callback of an application that already waits for the body, or it would wait for
+    ever.
+    """
     assert client.post("/reads", content=b"{}").text == "fine"

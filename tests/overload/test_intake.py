@@ -1,4 +1,4 @@
-"""The intake, between Granian's threads and the event loop."""
+"""The intake, which stands between Granian's threads and the event loop."""
 
 import asyncio
 from contextvars import copy_context
@@ -114,8 +114,8 @@ async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Doo
     [post] = door.come(body_is_late=True)
     assert post.scope[FIRST_MESSAGE] is post.proto.body
     await door.has_observed()
-    await asyncio.sleep(0)  # it would be begun
-    await asyncio.sleep(0)  # and take its first step
+    await asyncio.sleep(0)  # the request would be begun here
+    await asyncio.sleep(0)  # and take its first step here
     assert door.begun == []
     door.now += BODY_SECONDS
     await eventually(lambda: door.begun == [post])
@@ -142,7 +142,7 @@ async def test_a_request_whose_body_is_late_is_begun_once(door: Door) -> None:
     door.now += BODY_SECONDS
     await eventually(lambda: door.begun == [slow])
     slow.proto.bring_body()
-    await asyncio.sleep(0)  # it is told that the body has come
+    await asyncio.sleep(0)  # the callback for the body's arrival runs here
     [next_one] = door.come()
     await eventually(lambda: next_one in door.begun)
     assert door.begun == [slow, next_one]
@@ -162,14 +162,14 @@ async def test_who_is_refused_late_is_not_waited_for(door: Door) -> None:
     [slow] = door.come(body_is_late=True)
     door.now += BODY_SECONDS
     looked = door.asked
-    await eventually(lambda: door.asked > looked)  # it is queued without its body
+    await eventually(lambda: door.asked > looked)  # queued without its body
     door.overload(limit=1)
     assert door.come()[0].refused
     door.now += 2 * MAX_QUEUE_SECONDS
     await eventually(lambda: slow.refused)
     assert slow.proto.body
     assert slow.proto.body.cancelled()
-    assert CLOSE in slow.proto.headers.items()  # as its body did not come
+    assert CLOSE in slow.proto.headers.items()  # because its body did not arrive
 
 
 async def test_no_body_is_requested_where_there_is_none_or_it_is_sent_on_demand_or_refused(door: Door) -> None:
@@ -270,8 +270,8 @@ async def test_few_are_served_in_their_order_however_late(door: Door) -> None:
 
 async def test_no_turn_of_the_loop_begins_more_than_a_few(door: Door) -> None:
     door.come(2 * BEGUN_PER_TURN)
-    await asyncio.sleep(0)  # they are begun
-    await asyncio.sleep(0)  # and take their first step
+    await asyncio.sleep(0)  # the requests are begun
+    await asyncio.sleep(0)  # and take their first steps
     assert len(door.begun) == BEGUN_PER_TURN
 
 
@@ -286,7 +286,7 @@ async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> 
 
 
 async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
-    """Health checks got no answer just then, unless requests were already being refused."""
+    """Otherwise health checks get no answer when the store stalls, unless requests are already being refused."""
     door.store = (MAX_STORE_CALLS, 0)
     door.come(3)
     watchers = [*door.come(1, "/health"), *door.come(1, "/ready")]
@@ -295,7 +295,7 @@ async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
 
 
 async def test_old_requests_do_not_count_as_work(door: Door) -> None:
-    await door.has_observed()  # from now on groups end by the clock that is set
+    await door.has_observed()  # from now on, age groups end by the clock that the test sets
     door.come(5)
     await eventually(lambda: len(door.begun) == 5)
     await door.next_group()
@@ -321,7 +321,7 @@ async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:
     door.come(MAX_NORMAL_REQUESTS + 1)
     await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS + 1)
     door.store = (MAX_NORMAL_REQUESTS + 1, 7)
-    while door.now < 100.0 + 2 * INTERVAL_SECONDS:  # at the pace of the intake: older requests would not count
+    while door.now < 100.0 + 2 * INTERVAL_SECONDS:  # at the pace of the intake, since older requests do not count
         door.now += OBSERVE_SECONDS
         looked = door.asked
         await eventually(lambda looked=looked: door.asked > looked)
@@ -329,7 +329,7 @@ async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:
 
 
 async def seen_later(door: Door) -> float:
-    """The delay that is observed a second after it was due to be."""
+    """Return the delay observed a second after an observation was due."""
     looked, known = door.asked, len(door.admission.delays)
     await eventually(lambda: door.asked > looked)
     door.now += OBSERVE_SECONDS + 1.0

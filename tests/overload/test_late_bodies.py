@@ -1,4 +1,4 @@
-"""Requests whose bodies are late, between Granian's thread, which adds them, and the event loop, which finds them."""
+"""Requests with late bodies: Granian's thread adds them, and the event loop finds them."""
 
 import gc
 from functools import partial
@@ -11,7 +11,9 @@ from tests.support.servers import eventually
 
 
 async def test_late_bodies_are_found_while_others_come(door: Door, request: pytest.FixtureRequest) -> None:
-    """Granian's thread may add requests while the event loop looks through them: the collector lets it run."""
+    """Granian's thread may add requests while the event loop iterates over them, because the collector lets that thread
+    run.
+    """
     look = door.intake._queue_those_without_body  # pyright: ignore[reportPrivateUsage]
     slow = door.come(9, body_is_late=True)
     door.now += BODY_SECONDS
@@ -20,7 +22,7 @@ async def test_late_bodies_are_found_while_others_come(door: Door, request: pyte
         door.come(body_is_late=True)
 
     request.addfinalizer(partial(gc.set_threshold, *gc.get_threshold()))
-    gc.collect()  # no tuples are left that could be used again without it
+    gc.collect()  # clears the free list of tuples, so that creating one can run the collector
     gc.callbacks.append(collects)
     gc.set_threshold(1)
     try:

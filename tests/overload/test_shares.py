@@ -1,4 +1,6 @@
-"""Under overload sites share the limit: who sends hundreds of requests at a time is refused, and not the others."""
+"""Under overload, sites share the limit: a site that sends hundreds of requests at a time is refused, and others are
+not.
+"""
 
 from node.overload.admission import MAX_QUEUE_SECONDS
 from tests.overload.door import MODEST, Door, refused
@@ -9,10 +11,11 @@ async def test_beyond_the_limit_each_site_has_its_share(door: Door) -> None:
     door.knows_clients()
     door.overload(limit=4)
     assert refused(door.come(6)) == [False] * 4 + [True] * 2
-    assert refused(door.come(3, client=MODEST)) == [False, False, True]  # 4 among two
+    assert refused(door.come(3, client=MODEST)) == [False, False, True]  # the limit of 4 is shared by two sites
     assert refused(door.come(1, client="203.0.113.9")) == [False]
     assert refused(door.come(1, client="203.0.113.10")) == [False]
-    assert refused(door.come(1, client="203.0.113.11")) == [False]  # 4 among four, and with it among five: nothing
+    # Shared by four sites; this one is the fifth, which leaves nothing for a sixth.
+    assert refused(door.come(1, client="203.0.113.11")) == [False]
     assert refused(door.come(1, client="203.0.113.12")) == [True]
 
 
@@ -61,7 +64,7 @@ async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Do
     door.now += 2 * MAX_QUEUE_SECONDS
     [fresh] = door.come(1, client=MODEST)
     await eventually(lambda: len(door.begun) == 6)
-    assert refused(eager) == [True] * 3 + [False] * 3 + [True]  # until it is within its share
+    assert refused(eager) == [True] * 3 + [False] * 3 + [True]  # until the site is within its share
     assert door.begun == [fresh, *modest[::-1], *eager[5:2:-1]], "the newest first"
     assert (door.admission.refused_early, door.admission.refused_late) == (1, 3)
 

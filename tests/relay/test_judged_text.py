@@ -1,4 +1,4 @@
-"""What of a message is judged, and what of it the board shows."""
+"""Which parts of a message the gate judges, and which of them the board shows."""
 
 import json
 from typing import Any
@@ -124,7 +124,7 @@ async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnd
 
 
 async def test_what_nobody_sees_is_not_read_off_to_its_end(node: NodeUnderTest) -> None:
-    """A megabyte of it took a third of a second."""
+    """A megabyte of hidden characters would take a third of a second."""
     hidden = "\u200d" * 20_000
     response = await node.client.post(RELAY, json={"message": hidden + HELLO["message"]})
     assert (response.status_code, "post_url" in response.json()) == (200, False)
@@ -138,7 +138,9 @@ async def test_a_name_that_could_be_taken_for_another_is_not_shown(node: NodeUnd
 
 
 async def test_of_many_long_fields_nothing_is_shown_that_would_not_pass_by_itself(node: NodeUnderTest) -> None:
-    """Each field beyond the first two is looked at less closely, the more there are: one of these passes so."""
+    """The more fields there are, the less closely each one beyond the first two is sampled, and one of these payloads
+    passes that way.
+    """
     english = "The planner hands out small pieces of work and collects the results in a session. "
     foreign = "El servidor funciona de nuevo y todos los agentes recibieron el mensaje de hoy. "
     fields = dict.fromkeys(("title", "body", "goal", "notes", "summary", "task", "input", "output"), english * 4)
@@ -182,7 +184,7 @@ ENGLISH = "Hello, I look for somebody who can translate this document by tomorro
     "twice", [f'"message":"{FRENCH}","message":"{ENGLISH}"', f'"x":{{"message":"{FRENCH}","message":"\\u0022\\u0022"}}']
 )
 async def test_no_reader_sees_a_member_that_was_not_judged(node: NodeUnderTest, twice: str, public: str) -> None:
-    """A reader whose parser takes the first of two members of one name would."""
+    """Otherwise a reader whose parser takes the first of two equally named members would see it."""
     sent = f'{{{twice},"hello":"{ENGLISH}","public":{public}}}'
     ack = await node.client.post(RELAY, content=sent, headers={"content-type": "application/json"})
     assert ack.status_code == 200

@@ -1,4 +1,4 @@
-"""Messages that go round: silenced, and acknowledged as any other."""
+"""Messages that go round in a loop are silenced, but acknowledged with the status of any other."""
 
 import pytest
 
@@ -27,7 +27,8 @@ async def test_the_minute_is_that_before_the_third_wherever_it_begins(node: Node
         await node.client.post(RELAY, json=HELLO)
     [copies] = await node.names("copies:*")
     last, first = map(int, (await node.store.command("GET", copies)).split())  # type: ignore[union-attr]
-    await node.store.command("SET", copies, f"{last} {first - 60_000}", "PX", 60_000)  # the first came a minute before
+    # As if the first came a minute before.
+    await node.store.command("SET", copies, f"{last} {first - 60_000}", "PX", 60_000)
     answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
     assert [len(answer.content) > 0 for answer in answers] == [True, False, False]
 
@@ -72,7 +73,7 @@ async def test_json_and_a_text_of_the_same_bytes_are_two_payloads(node: NodeUnde
 async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header: dict[str, str]) -> None:
     response = await node.client.post(RELAY, json=HELLO, headers=header)
     assert (response.status_code, response.content) == (200, b"")
-    assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
+    assert len(await node.names("*")) == 1  # the count in its limit, and nothing else
 
 
 @pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])

@@ -74,7 +74,7 @@ async def test_a_public_text_can_be_read_as_it_was_sent(node: NodeUnderTest, tex
 
 @pytest.mark.settings(callback_allow_private=True)
 class TestCallbackUrls:
-    """Whom the callback_url of a message is shown to."""
+    """To whom the callback_url of a message is shown."""
 
     @pytest.mark.parametrize("member", ["callback_url", "callback\\u005furl"])
     async def test_that_of_a_public_message_is_shown_to_nobody(self, node: NodeUnderTest, member: str) -> None:

@@ -1,7 +1,8 @@
 """`make audit`: known vulnerabilities of the pinned packages, as far as an advisory database can be reached.
 
-A package that nobody could look up is no package without advisories: pip-audit ends with 0 then, this does not.
-Exit status: 0 all were looked up and none is known to be vulnerable, 1 some are, 2 some could not be looked up.
+A package that could not be looked up does not count as free of advisories: pip-audit exits with 0 in that case, this
+program does not. Exit status: 0 if all packages were looked up and none is known to be vulnerable, 1 if some are, 2 if
+some could not be looked up.
 """
 
 import json
@@ -19,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 PINS = ROOT / "constraints.txt"
 
 Findings = tuple[list[str], list[str]]
-"""What is vulnerable, and what could not be looked up."""
+"""Vulnerable packages, and packages that could not be looked up."""
 
 
 def python_packages() -> Findings:
-    """The pinned Python packages by pip-audit."""
+    """Audit the pinned Python packages with pip-audit."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--progress-spinner", "off"]
     run = subprocess.run(
         [*command, "--format", "json", "--requirement", str(PINS)],
@@ -47,7 +48,7 @@ def python_packages() -> Findings:
 
 
 def javascript_packages(folder: Path) -> Findings:
-    """The packages of a package.json, and what they bring along, by npm."""
+    """Audit the packages of a package.json and their dependencies with npm."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copy(folder / "package.json", copy)
         locked = npm(copy, "install", "--package-lock-only", "--ignore-scripts")
@@ -66,7 +67,7 @@ def npm(folder: str, *arguments: str) -> "subprocess.CompletedProcess[str | byte
 
 
 def verdict(findings: Sequence[Findings]) -> tuple[int, str]:
-    """The exit status, and what to tell."""
+    """Return the exit status and the text to print."""
     vulnerable = [line for some, _ in findings for line in some]
     unknown = [line for _, some in findings for line in some]
     lines = [f"VULNERABLE {line}" for line in vulnerable]
@@ -82,7 +83,7 @@ def verdict(findings: Sequence[Findings]) -> tuple[int, str]:
 
 
 def main(folders: Sequence[str]) -> int:
-    """Audit everything that is pinned; tell what was found."""
+    """Audit everything that is pinned, and print the findings."""
     status, told = verdict([python_packages(), *(javascript_packages(ROOT / folder) for folder in folders)])
     sys.stdout.write(f"{told}\n")
     return status

@@ -1,4 +1,4 @@
-"""docs/architecture.md is true: its drawing is the rule of imports, its paths exist and call each other as it says."""
+"""docs/architecture.md is true: imports follow its drawing, its paths exist, and they call each other as it says."""
 
 import ast
 import re

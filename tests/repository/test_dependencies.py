@@ -1,4 +1,6 @@
-"""What the node is built from: pinned, within the declared ranges, from no particular host, under known licences."""
+"""The node's dependencies are pinned, within the declared ranges, tied to no particular host, and under known
+licences.
+"""
 
 import importlib.metadata
 import re
@@ -29,33 +31,33 @@ _PIN = re.compile(
     r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
 )
 UNPINNED = ("peers", "audit", "pins")
-"""Groups of which the newest is wanted; nothing of them runs with the node."""
+"""Dependency groups used in their newest versions, because nothing of them runs with the node."""
 
 BRING_ALONG = ("pip", "setuptools", "wheel")
-"""What an environment has before anything is installed."""
+"""Packages that an environment has before anything is installed."""
 
 BROUGHT_ALONG = {"torch", "transformers", "uvloop"}
-"""What the node imports and another package, or an extra of it, asks for."""
+"""Packages that the node imports, but that another package or one of its extras requires."""
 
 PERMISSIVE = re.compile(r"\b(?:MIT|BSD|Apache|ISC|MPL|PSF|Python Software|Mozilla|Zlib|0BSD|CC0)", re.IGNORECASE)
 COPYLEFT = re.compile(r"\b(?:A?GPL|GNU|SSPL|Commons Clause|BUSL)", re.IGNORECASE)
 
 
 def declared() -> list[Requirement]:
-    """What is asked for by name: by the node, its extras, its tests and its benchmarks."""
+    """Return the declared requirements of the node, its extras, its tests and its benchmarks."""
     groups = [one for name, one in PROJECT["dependency-groups"].items() if name not in UNPINNED]
     return [*needed_to_run(), *(Requirement(one) for group in groups for one in group if isinstance(one, str))]
 
 
 def needed_to_run() -> list[Requirement]:
-    """Of those, what the node and its extras import."""
+    """Return the declared requirements of the node and its extras."""
     project = PROJECT["project"]
     lists: list[list[str]] = [project["dependencies"], *project["optional-dependencies"].values()]
     return [Requirement(one) for some in lists for one in some]
 
 
 def installed_for(wanted: list[Requirement]) -> Iterator[importlib.metadata.Distribution]:
-    """The installed packages that satisfy those requirements, and what these require."""
+    """Return the installed packages that satisfy these requirements, and their own dependencies."""
     seen: set[str] = set()
     while wanted:
         asked = wanted.pop()
@@ -65,7 +67,7 @@ def installed_for(wanted: list[Requirement]) -> Iterator[importlib.metadata.Dist
         seen.add(name)
         try:
             found = distribution(asked.name)
-        except PackageNotFoundError:  # for another platform, or of an extra that is not installed
+        except PackageNotFoundError:  # for another platform, or required by an extra that is not installed
             continue
         yield found
         for line in found.requires or []:
@@ -76,7 +78,7 @@ def installed_for(wanted: list[Requirement]) -> Iterator[importlib.metadata.Dist
 
 
 def test_what_the_node_imports_is_declared() -> None:
-    """The tests have more packages than a node that is installed."""
+    """The tests' environment has more packages than an installed node has."""
     declared = {canonicalize_name(one.name) for one in needed_to_run()}
     providers = {module: set(map(canonicalize_name, names)) for module, names in packages_distributions().items()}
     imported = {name.partition(".")[0] for file in files() for name in imports(file)}
@@ -101,7 +103,7 @@ def test_what_is_installed_is_what_is_pinned() -> None:
 
 
 def is_for_unix(marker: str) -> bool:
-    """Whether a package is for any of the Pythons and systems that a node runs on, also if the tests do not."""
+    """Return whether a package is for any Python and system that a node runs on, even if the tests do not run on it."""
     places = [
         {"python_full_version": python, "python_version": python.rpartition(".")[0], "sys_platform": system}
         for python in ("3.11.2", "3.12.0", "3.13.5", "3.14.0")
@@ -114,7 +116,7 @@ def is_for_unix(marker: str) -> bool:
 def test_the_hashes_are_of_the_pinned_versions(file: Path) -> None:
     text = file.read_text()
     found = _PIN.findall(text)
-    # Nothing stands beside them: no address, no option, no package without a hash.
+    # Nothing else is in the file: no address, no option, no package without a hash.
     rest = [line for line in _PIN.sub("", text).splitlines() if not line.startswith("#")]
     assert rest == []
     assert found
@@ -131,7 +133,7 @@ def test_torch_is_a_build_without_cuda_wherever_there_is_one_with_it() -> None:
 
 
 def test_all_that_the_node_installs_has_a_hash() -> None:
-    """A package of the same version from another index, or changed at the same one, is not installed."""
+    """With hashes, pip does not install a package of the same version that comes from another index or was changed."""
     hashed = {name for file in HASHED for name, _, _, _ in _PIN.findall(file.read_text())}
     extras = PROJECT["project"]["optional-dependencies"]
     image = [*PROJECT["project"]["dependencies"], *extras["embedded"], *extras["worker"]]

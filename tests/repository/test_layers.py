@@ -1,4 +1,4 @@
-"""Imports run one way: api, service, store, node.store, lua (DESIGN 3)."""
+"""Imports go in one direction: api, service, store, node.store, lua (DESIGN 3)."""
 
 import ast
 import re
@@ -15,18 +15,20 @@ LONGEST_FILE = 400  # lines
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 FLOORS = [set(line.split()) for line in re.findall(r"^│ ((?:[a-z_]\w* *)+)│$", PAGE, re.MULTILINE)][::-1]
-"""Folders and loose modules of node/, as they are drawn. Each imports only what is on a lower floor, and its own."""
+"""Folders and single modules of node/, as drawn, lowest floor first. Each imports only from lower floors and from
+itself.
+"""
 
 FEATURES = {"relay", "board", "search", "tasks", "sessions", "artifacts", "inbox", "agents", "feedback", "a2a"}
 
 COMPOSITION = {"run", "retention"}
-"""Folders that put others together, and so know what is inside a feature: its stores, its rules of retention."""
+"""Folders that compose others, and therefore know the inside of a feature: its stores, its retention rules."""
 
 OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
-"""What those who know no Redis may have of node.store."""
+"""Modules of node.store that code which does not know Redis may import."""
 
 HANDED_TO_WEB = {"activity", "blocked", "limits", "work"}
-"""Stores that web is given."""
+"""Stores that are handed to web."""
 
 OUTSIDE = {
     "granian": {"overload/intake.py", "run"},
@@ -42,7 +44,7 @@ OUTSIDE = {
     "tokenizers": {"embedding"},
     "torch": {"embedding"},
 }
-"""Packages that one folder or file alone knows."""
+"""Packages that only one folder or file may import."""
 
 
 def files() -> list[Path]:
@@ -62,7 +64,7 @@ MODULES = {dotted(path) for path in files()}
 
 @cache
 def imports(path: Path) -> list[str]:
-    """Every module that a file imports; what it takes from one counts as that module."""
+    """Return every module that a file imports. A name imported from a module counts as that module."""
     return list(_imports(path))
 
 
@@ -80,10 +82,10 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def ours(path: Path) -> Iterator[list[str]]:
-    """The modules of the node that a file imports, as their steps below `node`."""
+    """Return the modules of the node that a file imports, as their path components below `node`."""
     for name in imports(path):
         steps = name.split(".")
-        if steps[0] == "node" and len(steps) > 1:  # of `node` itself everybody may have the version
+        if steps[0] == "node" and len(steps) > 1:  # every module may import the version from `node` itself
             yield steps[1:]
 
 
@@ -134,7 +136,7 @@ def test_a_folder_stands_on_those_below_it() -> None:
 
 
 def from_above(path: Path) -> Iterator[str]:
-    """What a file imports from its own floor or a higher one, outside its folder."""
+    """Yield the imports of a file from its own floor or a higher one, outside its folder."""
     folder = top(path)
     floor = next((number for number, folders in enumerate(FLOORS) if folder in folders), None)
     if floor is None:
@@ -158,7 +160,7 @@ def test_a_file_is_about_one_thing() -> None:
 
 
 PROTOCOLS = {"a2a/model.py"}
-"""Whose classes have the names of a protocol."""
+"""Modules whose classes are named as in a protocol."""
 
 
 def test_no_two_classes_have_one_name() -> None:

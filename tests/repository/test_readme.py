@@ -1,4 +1,4 @@
-"""The README tells the truth: its names, its links, and its curl tour against a real node."""
+"""The README is true: its names, its links, and its curl tour against a real node."""
 
 import json
 import re
@@ -43,18 +43,18 @@ def test_the_index_of_the_documents_has_every_one_of_them() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that GitHub gives to the headings of a page."""
+    """Return the anchors that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def parsed(answer: str) -> Any:
-    """An answer as printed, where `…` at the end of an object stands for the fields that are not shown."""
+    """Parse a printed answer, in which `…` at the end of an object stands for the omitted fields."""
     return json.loads(answer.replace(f",{MORE}}}", f',"{MORE}":true}}'))
 
 
 def learn(printed: Any, got: Any, ids: dict[str, str]) -> None:
-    """Hold an answer against the printed one: the same fields; and note which id stands for which."""
+    """Check that an answer has the fields of the printed one, and record which id stands for which."""
     assert type(printed) is type(got)
     match printed:
         case dict():
@@ -82,7 +82,8 @@ def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         node.start().ready().line("embedding model loaded")
         for command, answer in TOUR:
-            for printed, real in sorted(ids.items(), key=lambda pair: -len(pair[0])):  # a token contains an address
+            # Longest first, because a token contains an address.
+            for printed, real in sorted(ids.items(), key=lambda pair: -len(pair[0])):
                 command = command.replace(printed, real)  # noqa: PLW2901
             command = command.replace(ADDRESS, node.url)  # noqa: PLW2901
             printed = parsed(answer)
@@ -91,7 +92,7 @@ def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:
 
 
 def run(command: str, *, until_found: bool) -> Any:
-    """The answer of a command; of a search, once what was posted just now is found."""
+    """Return the answer of a command. A search is repeated until it finds what was just posted."""
     for _ in range(50):
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=PATIENCE)
         got = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Every claim of docs/threat-model.md names code and a test that exist."""
+"""The code and tests named by the claims of docs/threat-model.md exist."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ CLAIMS = [
     if line.startswith("| ") and len(line.strip("| ").split(" | ")) == 4 and not line.endswith("| Test |")
 ]
 COSTS = [claim for claim in CLAIMS if claim[0].startswith(("`GET ", "`POST ", "`DELETE "))]
-"""What each operation costs: the operations, the cost, what bounds it, and the test."""
+"""The cost of each operation: the operations, the cost, its bound, and the test."""
 CAPABILITIES = (
     *(
         "Every request",
@@ -65,7 +65,7 @@ async def test_every_operation_of_the_documents_has_one_row_that_says_what_it_co
 
 
 def test_what_a_write_keeps_is_what_it_is_charged() -> None:
-    """The figures of the page are those of the program."""
+    """The page's figures are those of the program."""
     kinds: dict[str, Kind] = {"/api/v1/board": "thread", "/api/v1/board/{id}/replies": "reply", "/api/v1/tasks": "task"}
     for path, kind in kinds.items():
         [(_, cost, *_)] = [row for row in COSTS if f"POST {path}" in quoted(row[0])]

@@ -1,4 +1,4 @@
-"""Calls that the tests of retention share."""
+"""Calls that the retention tests share."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from node.store import keys
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import act, claimed
 
-OLD = 1_000_000  # ms: in 1970
+OLD = 1_000_000  # ms since 1970, long ago
 TIMES = (
     *(b"created_at", b"claimed_at", b"updated_at", b"submitted_at"),
     *(b"completed_at", b"canceled_at", b"expired_at", b"failed_at"),
 )
-"""Fields of a contract."""
+"""Time fields of a contract."""
 
 
 async def look(node: NodeUnderTest, **changed: Any) -> int:
-    """What the worker does for retention, with these settings and all the time it needs."""
+    """Run the worker's retention with these settings and enough time. Returns how much was handled."""
     return await retention_of(msgspec.structs.replace(node.settings, **changed), node.store).look(20)
 
 
 async def finished(node: NodeUnderTest, result: Any, **offer: Any) -> dict[str, Any]:
-    """A completed contract, with its tokens."""
+    """Return a completed contract, with its tokens."""
     task = await claimed(node, **offer)
     response = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=result)
     assert response.status_code == 200
@@ -31,7 +31,7 @@ async def finished(node: NodeUnderTest, result: Any, **offer: Any) -> dict[str, 
 
 
 async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
-    """Let a contract have been made and have ended in 1970."""
+    """Make a contract look as if it had been created and ended in 1970."""
     fields: Any = await node.store.command("HGETALL", keys.task(task["id"]))
     for name in TIMES:
         if name in fields[::2]:

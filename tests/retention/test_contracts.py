@@ -22,7 +22,7 @@ pytestmark = pytest.mark.settings(limits=NO_LIMITS)
 
 
 async def readings(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
-    """What every reader and every step says of a contract that is over: status, code and body."""
+    """Return the answers of every read and every step for an ended contract: status, code and body."""
     path, token = f"{TASKS}/{task['id']}", task["claim_token"]
     publisher = {"actor_id": "report-desk", "publisher_token": task["publisher_token"]}
     calls: dict[str, tuple[str, str, Any, dict[str, str]]] = {
@@ -53,7 +53,7 @@ async def readings(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for name, (method, where, body, headers) in calls.items():
         response = await node.client.request(method, where, json=body, headers=headers)
-        text = re.sub(r'"timestamp":"20[^"]+"', "", response.text)  # of an A2A error: when it was answered
+        text = re.sub(r'"timestamp":"20[^"]+"', "", response.text)  # in A2A errors, the time of the answer
         answers[name] = response.status_code, response.headers.get("x-error-code"), text
     return answers
 
@@ -102,7 +102,7 @@ async def test_only_what_has_been_over_for_long_is_compacted(node: NodeUnderTest
 
 
 async def test_what_a_key_may_repeat_is_not_compacted(node: NodeUnderTest) -> None:
-    """A step repeated under its Idempotency-Key is answered from the hash, so the hash outlives the key."""
+    """A step repeated under its Idempotency-Key is answered from the hash, so the hash must outlive the key."""
     await finished(node, 1)
     assert await look(node, task_hot_days=1e-9) == 0
 
@@ -133,9 +133,9 @@ async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeU
     assert (await act(node, failed, "fail", claim_token=failed["claim_token"], code="it.broke")).status_code == 200
     for task in (done, open_, held, failed, again):
         await end_long_ago(node, task)
-    # It was removed before anybody could take it again.
+    # Retention must not remove the contract before anybody could take it again.
     assert (await act(node, again, "release", claim_token=again["claim_token"])).status_code == 200
-    await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # is not there any more
+    await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # listed, but no longer there
     assert await look(node, task_hot_days=0) == 0
     assert await look(node, task_hot_days=0, task_retention_days=30) == 3
     assert await node.store.command("ZSCORE", keys.tasks_with("completed"), UNKNOWN_ID) is None
@@ -166,7 +166,7 @@ async def test_what_somebody_works_on_stays_though_a_list_that_is_behind_has_it_
 async def test_a_contract_that_is_claimed_meanwhile_stays(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, what: str, more: dict[str, str]
 ) -> None:
-    """Judged by its offer, it was old. A release that was acknowledged was lost with the contract."""
+    """Judged by its offer alone, the contract is old. Removing it would lose a step that was acknowledged."""
     task = await offered(node, max_attempts=2)
     await end_long_ago(node, task)
     read_for_lists = TaskStore.read_for_lists
@@ -185,7 +185,7 @@ async def test_a_contract_that_is_claimed_meanwhile_stays(
 
 
 async def test_of_a_contract_that_is_removed_before_its_deadline_nothing_is_left(node: NodeUnderTest) -> None:
-    """When it would have expired was remembered until then, which may be in a thousand years."""
+    """Otherwise its expiry would stay planned until the deadline, which may be in a thousand years."""
     task = await offered(node, deadline="9999-01-01T00:00:00Z")
     await end_long_ago(node, task)
     assert await node.names("leases:*") != []

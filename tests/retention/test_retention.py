@@ -1,4 +1,4 @@
-"""What is old is compacted or removed, and nothing else is (docs/operations.md, "What is kept")."""
+"""What is old is compacted or removed, and nothing else (docs/operations.md, "What is kept")."""
 
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.settings(limits=NO_LIMITS)
 
 
 async def thread(node: NodeUnderTest, title: str, **fields: int) -> str:
-    """A board thread; its fields are then changed."""
+    """Post a thread, then change these fields. Returns its id."""
     posted = (await node.client.post(BOARD, json={"title": title, "body": "Who knows about solar panels?"})).json()
     await age(node, posted["id"], **fields)
     return posted["id"]
 
 
 async def relayed(node: NodeUnderTest, text: str, **fields: int) -> str:
-    """A thread that a relay message became."""
+    """Relay a message that becomes a thread. Returns its id."""
     acknowledged = (await node.client.post("/api/v1/relay", json={"message": text})).json()
     await age(node, acknowledged["reference_id"], **fields)
     return acknowledged["reference_id"]
@@ -101,7 +101,7 @@ async def test_a_removed_thread_leaves_replies_lists_and_search(node: NodeUnderT
 
     async with node.worker():
         await until(hits)
-        await age(node, old, created_at=OLD, last_reply_at=OLD)  # the worker itself finds it
+        await age(node, old, created_at=OLD, last_reply_at=OLD)  # the worker finds it by itself
         await until(lambda: _all_gone(node, old))
 
         async def none() -> bool:
@@ -117,7 +117,7 @@ async def _all_gone(node: NodeUnderTest, thread_id: str) -> bool:
 
 
 async def test_a_thread_that_is_answered_meanwhile_stays(node: NodeUnderTest) -> None:
-    """The list was read before the reply, so only the step itself can know."""
+    """The list was read before the reply, so only the step itself can see it."""
     old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
     reply = {"body": "I can do that for you"}
     assert (await node.client.post(f"{BOARD}/{old}/replies", json=reply)).status_code == 201
@@ -163,7 +163,9 @@ async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monke
 async def test_a_posted_thread_that_is_kept_longer_than_relayed_ones_still_goes_on_time(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was met when a relayed one of its age would have gone, and not again for a day."""
+    """The thread is met when a relayed one of its age would be removed, and must be met again before a day has
+    passed.
+    """
     kept = msgspec.structs.replace(node.settings, thread_retention_days=0.25, relay_retention_days=0.04)
     now = await now_ms(node.store, keys.OPEN_THREADS)
     posted = await thread(node, "Solar panels", created_at=now)

@@ -1,4 +1,4 @@
-"""A list is gone through from its oldest member on, and all that is old is handled."""
+"""Retention walks through a list from its oldest member, and handles everything that is old."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -52,7 +52,7 @@ async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypat
 
 
 async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is behind lists what is due already, and the walk is past its time."""
+    """A worker that is behind adds members that are already due, before the place that the walk has reached."""
     monkeypatch.setattr("node.retention.sweep.MIN_RESTART_SECONDS", 0.0)
     monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 2)
     for number in range(5):
@@ -65,7 +65,7 @@ async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch:
 
     retention = Retention(node.store, [RetentionRule("test", keys.OPEN_THREADS, 0, handle)], [])
     await retention.look(20)
-    assert handled == [f"t{number}" for number in range(5)]  # it does not begin again before its end
+    assert handled == [f"t{number}" for number in range(5)]  # the walk does not restart before its end
     await node.store.command("ZADD", keys.OPEN_THREADS, 9, "late")
     await retention.look(20)
     assert handled[5:] == ["late", *(f"t{number}" for number in range(5))]
@@ -73,7 +73,7 @@ async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch:
 
 
 async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) -> None:
-    """Those read together with it would otherwise be passed over, at every look anew."""
+    """Otherwise the members read together with it would be skipped at every look."""
     names = [f"t{number}" for number in range(5)]
     for name in names:
         await node.store.command("ZADD", keys.OPEN_THREADS, 1, name)
@@ -97,7 +97,7 @@ async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) ->
 async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, failure: Exception | None
 ) -> None:
-    """A long list, and one whose server does not answer: the others would wait until that is over."""
+    """A long list, or one whose server does not answer, must not make the others wait until it is done."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("node.retention.sweep.time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 1)
@@ -127,7 +127,7 @@ async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
 async def test_a_list_is_read_again_after_a_minute_and_trims_come_once_an_hour(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However short the times of the rules are: there may be many members that stay."""
+    """This holds however short the periods of the rules are, because a list may have many members that stay."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("node.retention.sweep.time", SimpleNamespace(monotonic=lambda: clock.now))
     await node.store.command("ZADD", keys.OPEN_THREADS, 1, "t")
@@ -149,7 +149,7 @@ async def test_a_list_is_read_again_after_a_minute_and_trims_come_once_an_hour(
 
 
 async def test_what_is_kept_for_a_hundred_years_is_kept(node: NodeUnderTest) -> None:
-    """Redis refuses the id of an entry before 1970, and that ended every look of retention."""
+    """The cutoff is before 1970. Redis refuses such an entry id, which must not end retention."""
     days = 36_500
     await node.store.command("XADD", keys.AUDIT, "1-1", "what", "a test")
     await node.store.command("ZADD", keys.posters(3), 1, "a")

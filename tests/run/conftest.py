@@ -1,4 +1,4 @@
-"""A node whose processes do what the tests of their supervisor need."""
+"""A node with stand-in processes for the supervisor's tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can be searched, and in whose turn it is indexed."""
+"""Which features can be searched, and in which client's turn their entities are indexed."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.web.paths import THREAD, begun
 
 
 async def events(node: NodeUnderTest) -> list[Event]:
-    """All events of the node, as its workers get them."""
+    """Return all events of the node, as its workers get them."""
     found: list[Event] = []
     for partition in range(ids.PARTITIONS):
         entries: Any = await node.store.command("XRANGE", keys.events(partition), "-", "+")

@@ -1,4 +1,4 @@
-"""The embedded Redis: what it promises about data, who can reach it, and that a directory has only one."""
+"""The embedded Redis: the durability of its data, who can reach it, and that a directory has only one."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def client(server: EmbeddedRedis) -> Any:
 
 
 def searches(server: EmbeddedRedis) -> bool:
-    """Whether it has loaded the query engine."""
+    """Return whether the server has loaded the query engine."""
     return "search" in {each["name"] for each in client(server).module_list()}
 
 
@@ -113,7 +113,7 @@ def test_a_stream_with_one_short_line_takes_less_than_a_kilobyte(server: Embedde
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A system directory for temporary files whose path is short."""
+    """A system directory for temporary files with a short path."""
     with tempfile.TemporaryDirectory(prefix="t") as directory:
         monkeypatch.setattr(tempfile, "tempdir", directory)
         yield Path(directory)
@@ -219,7 +219,7 @@ def repeat(file: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data directory of a server that has rewritten its log once, with keys in both files."""
+    """The data directory of a server that has rewritten its log once, with keys in both files of the log."""
     directory = tmp_path_factory.mktemp("whole")
     with EmbeddedRedis(directory) as server:
         server.start()

@@ -1,4 +1,4 @@
-"""The keys of a node: those it makes are good ones, and with a secret that could be guessed nothing starts."""
+"""The node's keys: those that it makes are strong, and nothing starts with a secret that could be guessed."""
 
 import os
 import tempfile
@@ -56,9 +56,9 @@ def test_keys_that_are_given_are_used_and_none_is_made(tmp_path: Path) -> None:
 
 
 def test_what_the_node_makes_itself_is_taken_at_every_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # no secret is written to a folder that others use
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # a secret must not be written to a folder that others use
     settings = Settings(data_dir=tmp_path / "new" / "data")
-    check_secret(settings)  # there is none yet
+    check_secret(settings)  # there is no secret yet
     assert environment(settings) == environment(settings)
     assert settings.data_dir.stat().st_mode & 0o777 == 0o700
 

@@ -1,5 +1,5 @@
 """How many web processes a node has, which signals reach them, how many files they may open, and how much memory its
-Redis may use: half of what the node may.
+Redis may use: half of the node's.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def eight_cores(_pid: int) -> set[int]:
 
 @pytest.fixture
 def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The control group of this process: that of a systemd unit, in a slice."""
+    """The control group of this process: that of a systemd unit in a slice."""
     group = tmp_path / "system.slice" / "relay-node.service"
     group.mkdir(parents=True)
     (tmp_path / "cgroup").write_text("4:memory:/of/version/1\n0::/system.slice/relay-node.service\n")
@@ -75,9 +75,9 @@ def test_an_embedded_redis_may_use_half_of_the_memory_of_its_unit(unit: Path, tm
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """The event loop of a web process, in which the signals are blocked as in one that is just starting.
+    """The event loop of a web process. Signals are blocked as in a process that is just starting.
 
-    uvloop leaves its handlers behind when it is closed.
+    uvloop leaves its handlers installed when it is closed; `kept_as_it_was` restores the previous ones.
     """
     with kept_as_it_was():
         loop = uvloop.new_event_loop()
@@ -91,13 +91,15 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def test_a_signal_that_comes_between_the_start_of_the_application_and_of_its_server_is_heeded(
     loop: asyncio.AbstractEventLoop, signum: signal.Signals
 ) -> None:
-    """Granian's event loop stands still then. A stop signal was lost if the process had no processor just before."""
+    """Granian's event loop is blocked at that moment. A stop signal must not be lost if the process got no CPU time
+    just before.
+    """
     heeded = asyncio.Event()
 
     async def app(_scope: object, _receive: object, send: Any) -> None:
         loop.add_signal_handler(signum, heeded.set)
         await send({"type": "lifespan.startup.complete"})
-        time.sleep(0.3)  # noqa: ASYNC251 - others have the processor
+        time.sleep(0.3)  # noqa: ASYNC251 - gives the CPU to other processes
         await heeded.wait()
 
     started = LifespanProtocol(launch._unblocking_signals(app))  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""Listening sockets: what the connections that are accepted from them inherit, and how those that accept are ended."""
+"""Listening sockets: what accepted connections inherit from them, and how the accepting processes are ended."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ def test_a_client_that_takes_nothing_of_an_answer_is_cut_off(monkeypatch: pytest
             while True:
                 accepted.send(bytes(65536))
         ended = select.poll()
-        ended.register(accepted, 0)  # of errors alone
+        ended.register(accepted, 0)  # errors only
         assert ended.poll(PATIENCE * 1000)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ETIMEDOUT
 
@@ -63,7 +63,7 @@ def test_pieces_of_an_answer_do_not_wait_for_each_other() -> None:
 
 
 class Accepting(WorkerProcess):
-    """A worker of Granian that only waits, and that nothing watches."""
+    """A worker of Granian that only waits and is not supervised."""
 
     inner: BaseProcess
 
@@ -91,7 +91,7 @@ def test_a_web_process_whose_exit_status_another_thread_has_taken_is_not_reporte
     ended = Accepting(server)
     os.kill(ended.pid, signal.SIGKILL)
     os.waitpid(ended.pid, 0)
-    assert ended.is_alive()  # so `multiprocessing` says, until the thread that took the status has stored it
+    assert ended.is_alive()  # `multiprocessing` says so until the thread that took the exit status has stored it
     with capture_logs() as logged:
         server._stop_workers()  # pyright: ignore[reportPrivateUsage] - Granian calls it
     assert not logged
@@ -104,7 +104,8 @@ def test_a_web_process_that_does_not_stop_is_killed_and_reported(
     monkeypatch.setattr(listener, "KILL_SECONDS", 0)
     stuck = Accepting(server)
     os.kill(stuck.pid, signal.SIGSTOP)
-    # Of two signals that wait, the lower number comes first: a SIGTERM sent now would still end it.
+    # Of two pending signals, the one with the lower number is delivered first, so a SIGTERM sent now would still end
+    # it.
     os.waitid(os.P_PID, stuck.pid, os.WSTOPPED | os.WNOWAIT)
     with capture_logs() as logged:
         server._stop_workers()  # pyright: ignore[reportPrivateUsage] - Granian calls it

@@ -1,4 +1,6 @@
-"""Which Redis a process does not work on; why one does not serve, in words that say what is wrong with the URL."""
+"""Which Redis servers a process refuses to work on, and why one does not serve, in words about what is wrong with the
+URL.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +35,7 @@ async def test_a_server_outside_a_cluster_is_reported_with_each_other_named_memb
     here, nowhere = f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}"
     first, second = (await diagnose(f"redis+cluster://{nowhere},{here}", TIMEOUT, UNKNOWN)).split("; ")
     assert first.startswith(f"{nowhere}: ")
-    assert "onnect" in first  # as the event loop puts it
+    assert "onnect" in first  # in the words of the event loop
     assert second == f"{here}: ERR This instance has cluster support disabled"
 
 

@@ -1,4 +1,4 @@
-"""SIGHUP: every process of a node takes over what it can of relay.toml, and no connection is lost."""
+"""SIGHUP: every process of a node applies what it can of relay.toml, and no connection is lost."""
 
 import http.client
 import json
@@ -68,7 +68,7 @@ def test_limits_and_proxies_change_on_open_connections(node: NodeProcess, writte
         assert "r=98" in places_left(connection, "198.51.100.2")
         written.write_text('buffer_ttl = 60\ntrusted_proxies = "127.0.0.1"\n[limit]\nrelay = "50/3600"\n')
         node.signal(signal.SIGHUP)
-        # First of all, since the node closes a connection that is idle for five seconds.
+        # Checked first, because the node closes a connection that is idle for five seconds.
         until(lambda: relay_limit(connection) == 50, "the new limit")
         assert "r=49" in places_left(connection, "198.51.100.1")
         assert "r=49" in places_left(connection, "198.51.100.2")
@@ -103,7 +103,7 @@ def test_what_is_started_again_is_as_the_others_are(node: NodeProcess, written: 
     until(is_as_before, "the new limit")
     for name in ("web", "worker"):
         node.line("settings reloaded", pid=node.child(name))
-    written.write_text("prot = 1")  # nobody has told the node to read that
+    written.write_text("prot = 1")  # no signal has told the node to read this
     os.kill(node.web_process(1), signal.SIGKILL)
     node.line("Respawning worker-1")
     until(is_as_before, "another process that answers")
@@ -129,14 +129,16 @@ def test_a_web_process_by_itself_reloads_too(written: Path) -> None:
 
 
 def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
-    """A hang-up is SIGHUP, too, and nobody would notice a node that went on. Lost log lines change no status."""
+    """A hang-up of the terminal is SIGHUP, too, and nobody would notice a node that goes on. Log lines that are lost do
+    not change the exit status.
+    """
     environment = {"RELAY_DATA_DIR": str(tmp_path), "RELAY_PORT": str(free_port())}
     environment["RELAY_REDIS_URL"] = "redis://127.0.0.1:1"
     small_node = ("-m", "tests.support.small_node", "serve")
     assert status_after_the_terminal_is_gone(small_node, environment, b"child started") == 0
 
 
-# Each writes this when it has done everything that it does with signals.
+# `begun` is what the part writes after it has set up all its signal handlers.
 @pytest.mark.parametrize(("part", "begun"), [("worker", b"wake-ups"), ("web", b"Started worker-1")])
 def test_a_part_whose_terminal_is_gone_ends(tmp_path: Path, part: str, begun: bytes) -> None:
     with RedisServer(tmp_path / "redis") as server:
@@ -146,7 +148,7 @@ def test_a_part_whose_terminal_is_gone_ends(tmp_path: Path, part: str, begun: by
 
 
 def test_a_node_that_ignores_hang_ups_goes_on_without_its_terminal(tmp_path: Path) -> None:
-    """As with nohup: it ended, or its children did when the settings were next reloaded."""
+    """As with nohup: neither the node may end, nor its children when the settings are reloaded."""
     data, log = tmp_path / "data", tmp_path / "log"
     log.touch()
     child, terminal = pty.fork()
@@ -173,10 +175,11 @@ def test_a_node_that_ignores_hang_ups_goes_on_without_its_terminal(tmp_path: Pat
 
 
 def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mapping[str, str], begun: bytes) -> int:
-    """How a process ends that had a terminal until it wrote `begun`."""
+    """Run a process on a terminal until it writes `begun`, then close the terminal. Returns the exit status."""
     child, terminal = pty.fork()
     if child == 0:
-        os.environ.pop("PYTHONUNBUFFERED", None)  # with it, no log line waits in a buffer that can no longer be written
+        # With this variable, no log line would wait in a buffer that can no longer be written.
+        os.environ.pop("PYTHONUNBUFFERED", None)
         os.environ.update(environment)
         os.execv(sys.executable, (sys.executable, *command))
     try:
@@ -190,7 +193,7 @@ def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mappi
     try:
         until(lambda: gone(child), "it has ended")
     finally:
-        os.kill(child, signal.SIGKILL)  # without effect once it has ended
+        os.kill(child, signal.SIGKILL)  # no effect if the process has ended
         _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
 

@@ -1,4 +1,4 @@
-"""The metrics process ends with the one that started it."""
+"""The metrics process ends with the process that started it."""
 
 import sys
 from pathlib import Path
@@ -20,7 +20,7 @@ open(sys.argv[1] + "/ended by itself", "w").close()
 
 
 def test_a_metrics_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELAY_METRICS_DIR", "")  # it is set, and so put back after the test
+    monkeypatch.setenv("RELAY_METRICS_DIR", "")  # set here so that it is restored after the test
     monkeypatch.setattr(reporting, "STOP_SECONDS", 0.1)
     monkeypatch.setattr(reporting, "command", Mock(return_value=[sys.executable, "-c", STUBBORN, str(tmp_path)]))
     with reporting.reporting(Settings(admin_port=1, metrics_dir=str(tmp_path / "metrics")), "web"):

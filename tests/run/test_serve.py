@@ -1,4 +1,4 @@
-"""A node under its supervisor: it starts whole, and loses any one process without harm."""
+"""A node under its supervisor starts completely, and survives the loss of any single process."""
 
 import base64
 import http.client
@@ -27,12 +27,12 @@ from tests.support.node_under_test import SECRET
 from tests.support.nodes import SMALL, NodeProcess, gone
 from tests.support.servers import PATIENCE, RedisServer, until
 
-NEW_CONNECTIONS = 20  # shared out among the web processes, of which there are two
+NEW_CONNECTIONS = 20  # to be distributed over the two web processes
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A small node, ready, for tests that leave it so."""
+    """A small node that is ready, for tests that leave it unchanged."""
     with NodeProcess(tmp_path_factory.mktemp("lasting") / "data", SMALL) as node:
         yield node.start().ready()
 
@@ -60,7 +60,7 @@ def test_a_node_is_ready_once_its_redis_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
 def test_a_node_does_without_standard_input_and_output(tmp_path: Path, closed: str) -> None:
-    """A listening socket took the number of standard input, and no web process got it."""
+    """Otherwise a listening socket could get the number of standard input, and no web process would inherit it."""
     command = ("sh", "-c", f'exec "$0" "$@" {closed}', sys.executable, "-m", "node", "serve")
     with NodeProcess(tmp_path / "data", command) as node:
         node.start().ready()
@@ -91,9 +91,10 @@ def test_the_worker_runs_behind_redis_and_web(lasting: NodeProcess) -> None:
     ours = os.getpriority(os.PRIO_PROCESS, lasting.pid)
     until(lambda: os.getpriority(os.PRIO_PROCESS, worker) == min(19, ours + NICENESS), "the worker gives way")
     assert [os.getpriority(os.PRIO_PROCESS, child) for child in (server, web)] == [ours, ours]
-    # In sessions of their own they would be scheduled as equals, whatever their priorities (sched(7), autogroups).
+    # In separate sessions, they would be scheduled as equals whatever their priorities (sched(7), autogroups).
     assert {os.getsid(child) for child in (server, web, worker)} == {os.getsid(lasting.pid)}
-    assert len({os.getpgid(each) for each in (lasting.pid, server, web, worker)}) == 4  # Ctrl-C reaches one
+    # Separate process groups, so that Ctrl-C reaches only one.
+    assert len({os.getpgid(each) for each in (lasting.pid, server, web, worker)}) == 4
 
 
 def test_a_rewrite_of_the_log_gives_way_to_everything_else(small: NodeProcess) -> None:
@@ -102,7 +103,7 @@ def test_a_rewrite_of_the_log_gives_way_to_everything_else(small: NodeProcess) -
     client: Any = redis.Redis(unix_socket_path=str(socket_path(small.folder)))
     with client:
         client.mset({f"key {number}": "x" for number in range(1000)})
-        client.config_set("rdb-key-save-delay", 1_000_000)  # us, so that the rewrite lasts
+        client.config_set("rdb-key-save-delay", 1_000_000)  # us per key, so that the rewrite takes some time
         client.bgrewriteaof()
     children = Path(f"/proc/{server}/task/{server}/children")
     until(children.read_text, "the rewrite has begun")
@@ -167,7 +168,7 @@ def test_a_child_that_dies_is_started_again(lasting: NodeProcess, name: str) -> 
 
 
 def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that can no longer use its settings: the other children serve on."""
+    """This includes a child that can no longer use its settings: the other children continue to serve."""
     monkeypatch.setattr(serve, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(serve, "MAX_PAUSE", 0.003)
     first, later = (partial(subprocess.Popen[bytes], ("sh", "-c", f"exit {status}")) for status in (0, USAGE_ERROR))
@@ -189,7 +190,7 @@ def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monke
 def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeProcess) -> None:
     small.start().ready()
     data, away = small.folder / "redis", small.folder / "away"
-    data.rename(away)  # as a disk that is gone
+    data.rename(away)  # like a disk that is gone
     os.kill(small.child("redis"), signal.SIGKILL)
     small.line("child not started", child="redis")
     away.rename(data)
@@ -205,7 +206,7 @@ def test_a_hang_up_ends_no_part_that_is_still_starting(small: NodeProcess) -> No
 
 
 def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(lasting: NodeProcess) -> None:
-    assert lasting.get("/sent") == b"piece sent"  # else followers of events cost three times as much
+    assert lasting.get("/sent") == b"piece sent"  # otherwise followers of events would cost three times as much
 
 
 def test_a_new_node_takes_over_from_one_that_was_killed(small: NodeProcess) -> None:
@@ -229,7 +230,7 @@ def test_a_second_node_on_the_same_data_is_refused_in_one_sentence(lasting: Node
 
 def test_a_second_node_on_the_same_port_is_refused_in_one_sentence(lasting: NodeProcess, tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "other") as second:
-        assert second.start(RELAY_PORT=str(lasting.port)).wait() == os.EX_TEMPFAIL  # systemd tries again
+        assert second.start(RELAY_PORT=str(lasting.port)).wait() == os.EX_TEMPFAIL  # so that systemd tries again
         assert second.words().startswith(f"relay-node: cannot listen on 127.0.0.1 port {lasting.port}: ")
         assert second.words().count("\n") == 1
 
@@ -275,7 +276,7 @@ def _post(node: NodeProcess, path: str, body: object) -> dict[str, str]:
 
 
 def _answers_to_new_connections(node: NodeProcess) -> list[bytes]:
-    """The first line of the answer on each of several connections, all of them made before any is served."""
+    """Open several connections before any is served, and return the first line of the answer on each."""
     made = [socket.create_connection(("127.0.0.1", node.port), PATIENCE) for _ in range(NEW_CONNECTIONS)]
     for connection in made:
         connection.sendall(b"GET /worker HTTP/1.1\r\nHost: here\r\n\r\n")

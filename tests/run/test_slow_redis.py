@@ -35,7 +35,7 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
         orphan = int(supervisor.stdout.readline())
         path = socket_path(tmp_path / "data")
         redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE).set("kept", "yes")
-        os.kill(orphan, signal.SIGSTOP)  # it takes long to end
+        os.kill(orphan, signal.SIGSTOP)  # makes it take long to end
         supervisor.kill()
     monkeypatch.setattr(embedded_redis, "LOCK_TIMEOUT", 0)
 
@@ -51,8 +51,9 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
 
 
 def test_a_node_whose_redis_does_not_answer_runs_all_the_same(tmp_path: Path) -> None:
-    """It waited for its disk, loaded its data or was about to be started again, and the operator was told that no node
-    runs."""
+    """When Redis waits for its disk, loads its data or is about to be restarted, the operator must not be told that no
+    node runs.
+    """
     with EmbeddedRedis(tmp_path) as server:
         assert running(tmp_path) == server.url
         process = server.start()

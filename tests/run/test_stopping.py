@@ -1,4 +1,4 @@
-"""How a node ends: in order, in time, and with nothing left behind."""
+"""How a node stops: in order, in time, and leaving nothing behind."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ from tests.support import small_node
 embedded_redis.find_server = lambda: Path(sys.argv[1])
 small_node.main("serve")
 """
-STOPPED_WITHIN = 10.0  # s after it was told to, DESIGN 2
+STOPPED_WITHIN = 10.0  # s after the signal (DESIGN 2)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
@@ -62,7 +62,7 @@ def test_web_processes_that_are_still_loading_end_at_once(small: NodeProcess) ->
 def test_a_signal_that_comes_while_the_supervisor_has_a_lock_stops_it(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data", (sys.executable, "-c", AT_A_LOCK)) as node:
         node.start().line("child started", child="worker")
-        node.signal(signal.SIGTERM)  # in case that it takes none
+        node.signal(signal.SIGTERM)  # in case the supervisor takes no lock
         assert node.wait() == 0
 
 
@@ -128,7 +128,9 @@ def test_stalled_requests_do_not_keep_a_node_from_stopping(small: NodeProcess) -
 
 
 def test_a_node_that_is_told_to_stop_is_gone_in_time_whatever_its_processes_do() -> None:
-    """How long that takes a busy machine is not measured: what does not end by itself is killed before."""
+    """The time is not measured, as it depends on the machine. The limits show it: a process that does not end by itself
+    is killed before then.
+    """
     kills = [listener.KILL_SECONDS, *(KILL_AFTER[name] for name in ("web", "worker", "metrics", "redis"))]
     assert kills == sorted(set(kills))
     assert kills[-1] < STOPPED_WITHIN

@@ -1,4 +1,4 @@
-"""A path below a directory that another user has closed is a setting that cannot be used, and no traceback."""
+"""A path below a directory that another user has closed is reported as an unusable setting, without a traceback."""
 
 import os
 import tempfile
@@ -17,7 +17,7 @@ from tests.support.users import shut
 
 @pytest.fixture
 def closed() -> Generator[Path]:
-    """Such a directory. Those above it are for everybody, which `tmp_path` is not."""
+    """A directory closed to this user. Its parents are open to everybody, unlike those of `tmp_path`."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         private = Path(folder) / "private"
@@ -32,7 +32,7 @@ def test_metrics_are_not_to_be_written_there(closed: Path) -> None:
 
 
 def test_a_directory_below_one_whose_name_is_not_utf_8_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node began to start, and ended with a traceback."""
+    """Such a setting must be refused before the node starts, not end in a traceback."""
     monkeypatch.setattr(os, "getcwd", lambda: "/srv/\udcff")
     with pytest.raises(ConfigError, match="not UTF-8; choose another"):
         validate(Settings(data_dir=Path("data")))

@@ -1,5 +1,6 @@
-"""A web process loads only what it needs; frequent operations are answered without the router, which takes longer than
-the rest of the front."""
+"""A web process loads only what it needs. Frequent operations are answered without the router, which takes longer than
+the rest of the web application.
+"""
 
 import asyncio
 import subprocess
@@ -77,7 +78,7 @@ async def test_a_node_that_cannot_be_put_together_leaves_nothing_running(
 
 @pytest.mark.parametrize("path", ["/tasks/{id}/claim", "/{path}"])
 def test_a_hot_route_that_could_not_be_found_is_refused_at_start(path: str) -> None:
-    """The router would answer it, more slowly, and nobody would notice."""
+    """Otherwise the router would answer it, more slowly, and nobody would notice."""
 
     async def handler(request: Request) -> Response:
         return Response(200, b"")

@@ -1,4 +1,4 @@
-"""What a worker goes on doing, whatever becomes of one of its tasks."""
+"""A worker keeps doing its other work, whatever happens to one of its tasks."""
 
 from typing import cast
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="
 
 
 async def test_a_contract_that_cannot_be_read_stops_nothing(node: NodeUnderTest) -> None:
-    """What looked at it ended, was started again, and ended again, and the worker with it."""
+    """The task that meets it must not fail, restart and fail again until the worker ends."""
     counters.RESTARTS.clear()
     task_id = (await offered(node))["id"]
     broken, leases = keys.task(task_id), keys.leases(ids.partition_of_id(task_id))
     async with node.worker():
-        # What no client can do: a value of another type, which every step on the contract fails on.
+        # A value of another type, on which every step of the contract fails. No client can cause this.
         await node.store.command("DEL", broken)
         await node.store.command("SET", broken, "no contract")
         await _make_due(node, task_id)
@@ -48,13 +48,13 @@ async def _make_due(node: NodeUnderTest, task_id: str) -> None:
 
 
 async def test_a_callback_that_cannot_be_read_or_settled_holds_up_no_other(node: NodeUnderTest) -> None:
-    """The worker ended with what it had taken; all of that was due again at once, and it ended again."""
+    """If the worker ended, everything it had taken would be due again at once, and the next worker would end, too."""
     async with Receiver(NodeKey.parse(SIGNING_KEY).public.raw) as receiver:
         task_id = (await offered(node, callback_url=receiver.url))["id"]
         await node.client.post(f"/api/v1/tasks/{task_id}/claim", json={"assignee_id": "w"})
         home = ids.partition_of_id(task_id)
         due = keys.callbacks_due(home)
-        # What is left of a hash that lost fields, and a message about what only a later version knows.
+        # A hash that has lost fields, and a message of a type that only a later version knows.
         await node.store.command("HSET", keys.callback(home, "torn"), "attempt", 0)
         later = {"id": "msg_1", "at": 1, "url": receiver.url, "type": "later", "data": '{"later_id":"x"}'}
         state = {"attempt": 0, "misses": 0, "since": 1}
@@ -67,7 +67,7 @@ async def test_a_callback_that_cannot_be_read_or_settled_holds_up_no_other(node:
 
 
 async def test_an_error_of_redis_ends_no_part_of_the_worker_for_good(node: NodeUnderTest) -> None:
-    """The worker ended. `serve` starts it again, what else runs workers may not."""
+    """`serve` would start a worker again, but other supervisors might not."""
     counters.RESTARTS.clear()
     async with Receiver(NodeKey.parse(SIGNING_KEY).public.raw) as receiver:
         task = await offered(node, callback_url=receiver.url)
@@ -90,7 +90,7 @@ async def test_an_error_of_redis_ends_no_part_of_the_worker_for_good(node: NodeU
                 return await living(node.store) == 1
 
             await eventually(lambda: all(counters.RESTARTS[name] >= 2 for name in broken.values()))
-            await until(is_listed)  # its events are in another outbox
+            await until(is_listed)  # the contract's events are in another outbox
             for key in broken:
                 await node.store.command("DEL", key)
             await until(has_a_heartbeat)

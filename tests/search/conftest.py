@@ -28,13 +28,13 @@ def engine_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(scope="session")
 def loaded_model() -> Model:
-    """The bundled model; every worker of the session then has it at once."""
+    """The bundled model, loaded once: every worker of the session gets it at once."""
     return load(exported_model(), MODELS)
 
 
 @pytest.fixture(params=[WITH_ENGINE, "memory"])
 def search_redis(request: pytest.FixtureRequest, shared_redis: RedisServer) -> Iterator[RedisServer]:
-    """An empty server: one with the query engine, and one where the workers search in memory."""
+    """An empty server, of both kinds: with the query engine, and without it, so that workers search in memory."""
     server: RedisServer = request.getfixturevalue("engine_redis") if request.param == "query engine" else shared_redis
     server.do("FLUSHALL")
     yield server
@@ -43,7 +43,7 @@ def search_redis(request: pytest.FixtureRequest, shared_redis: RedisServer) -> I
 
 @pytest.fixture
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers are waited for as long as a node waits for them."""
+    """Limit the wait for answers to a fraction of a second, instead of `patience`."""
     monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", 0.3)
 
 

@@ -1,4 +1,4 @@
-"""Labelled texts in an index in memory, and the ways to ask it that are compared."""
+"""Labelled texts in an in-memory index, and the compared ways of querying it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,37 +12,37 @@ from node.text.terms import marks_of, terms_of
 from tests.search.relevance import Query
 
 NO_WORDS = "zzz"
-"""A query whose words no text has."""
+"""A query whose words are in no text."""
 
 
 class Library(NamedTuple):
-    """An index, and the model that its vectors are made by."""
+    """An index, and the model that makes its vectors."""
 
     model: Model
     most: int
-    """Matches of an answer."""
+    """Number of matches in an answer."""
     texts: MemoryIndex
 
     def put(self, ref: PostRef, text: str, vectors: Mapping[str, bytes]) -> None:
-        """Add a post, with the vectors of its passages by their names."""
+        """Add a post, with the vectors of its passages by name."""
         terms = terms_of(text)
         self.texts.put(PostDocument(ref, " ".join(terms), marks_of(terms), vectors))
 
     def embedded(self, passages: Sequence[Passage]) -> dict[str, bytes]:
-        """The vectors of passages, by their names."""
+        """Return the vectors of passages by name."""
         vectors = self.model.passages([passage.text for passage in passages])
         return {passage.name: vector for passage, vector in zip(passages, vectors, strict=True)}
 
     def ask(self, query: str, threshold: float = 0.0) -> list[RankedEntity]:
-        """As a worker does."""
+        """Answer a query as a worker does."""
         return self._found(query, threshold, query)
 
     def by_meaning(self, query: str) -> list[RankedEntity]:
-        """As if no text were compared: all cosines."""
+        """Answer a query by cosine similarity alone."""
         return self._found(NO_WORDS, 0.0, query)
 
     def by_text(self, query: str) -> list[RankedEntity]:
-        """By BM25 alone."""
+        """Answer a query by BM25 alone."""
         return self.texts.find(SearchRequest(query, self.most, 0), None).matches
 
     def _found(self, words: str, threshold: float, meant: str) -> list[RankedEntity]:
@@ -51,7 +51,7 @@ class Library(NamedTuple):
 
 
 def mean_reciprocal_rank(found: Sequence[tuple[Sequence[RankedEntity], Query]]) -> float:
-    """Of the wanted entity, among the first ten."""
+    """Return the mean reciprocal rank of the wanted entity among the first ten matches."""
     total = 0.0
     for matches, query in found:
         names = [match.entity_id for match in matches[:10]]

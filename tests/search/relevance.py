@@ -1,8 +1,8 @@
-"""A small board with queries and the threads that answer them: judged by hand, for tests and figures.
+"""A small board with queries and the threads that answer them, labelled by hand for tests and figures.
 
-QUESTIONS are what an agent would ask, in its own words; PARAPHRASES are as short and as far from the
-thread's words as they can be; EXACT ones name something that only text can match, on a board where other
-threads are about the same kind of thing; NOTHING on the board answers the last.
+QUESTIONS are what an agent would ask in its own words. PARAPHRASES are short, and as far from the thread's words as
+possible. EXACT ones name something that only text can match, on a board where other threads are about the same kind of
+thing. Those in NOTHING have no answer on the board.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Thread(NamedTuple):
 class Query(NamedTuple):
     text: str
     wanted: str
-    """Key of the thread that answers it; empty = none does."""
+    """Key of the thread that answers the query; empty if none does."""
 
 
 THREADS: dict[str, Thread] = {

@@ -1,4 +1,4 @@
-"""A board that can be searched, without HTTP: the web side and the worker on a real Redis of either kind."""
+"""A searchable board without HTTP: the web side and the worker, on a real Redis of either kind."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -30,15 +30,15 @@ from tests.support.rates import Unlimited
 from tests.support.servers import PATIENCE
 
 CLIENT = "203.0.113.7"
-ANYTHING = 0.0  # the threshold that everything reaches
+ANYTHING = 0.0  # a threshold that everything reaches
 
 MODULE = find_search()
 ENGINE_OPTIONS = ("--loadmodule", str(MODULE))
-"""What makes a Redis one with a query engine."""
+"""Options of a Redis with the query engine."""
 
 
 class SearchableBoard:
-    """What a test needs of it."""
+    """A board with its search, as a web process has them."""
 
     def __init__(self, store: Store, documents: Store, settings: Settings) -> None:
         self.store = store
@@ -48,15 +48,16 @@ class SearchableBoard:
         self.searched = SearchStore(store, documents, self.corpora[0])
         self.search = Search(self.searched, SearchTurns())
         self.looked: list[int] = []
-        """Characters that each search has looked at."""
+        """Number of characters that each search has looked at."""
         self.board = board_on(store, settings)
-        """One that does not tell the search of new threads."""
+        """The board's service without notes to the search about new threads."""
         self._telling = board_on(store, settings, index=self.search)
 
     async def post(self, title: str, body: str, *, noted: bool = True) -> str:
-        """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once. Otherwise
-        as by one that could not."""
-        # Of many clients, whose threads are on different primaries.
+        """Post a thread, and return its id. `noted`: the thread can be found by text at once, as when a web process
+        posts it. Otherwise it has to be indexed first, as if that had failed.
+        """
+        # Many clients, so that the threads are on different primaries.
         author = f"198.51.100.{crc32(title.encode()) % 256}"
         board = self._telling if noted else self.board
         thread, _ = await board.post(Unlimited(author), NewThread(title, body), UNSIGNED, None)
@@ -66,11 +67,11 @@ class SearchableBoard:
         await self.board.reply(Unlimited(CLIENT), thread_id, NewReply(body), UNSIGNED, None)
 
     async def close(self, thread_id: str) -> None:
-        """As an operator does."""
+        """Close a thread, as an operator."""
         await self.board.moderation.set_status(thread_id, "closed")
 
     async def hide(self, thread_id: str) -> None:
-        """As an operator does."""
+        """Hide a thread, as an operator."""
         await self.board.moderation.hide(thread_id)
 
     async def find(self, query: str, threshold: float = 0.7, limit: int = 5) -> Hits:
@@ -81,7 +82,7 @@ class SearchableBoard:
         return [hit.thread_id for hit in (await self.find(query, threshold)).hits]
 
     async def found(self, query: str, thread_id: str, threshold: float = 0.7) -> Hit:
-        """The hit of that thread for a query, once there is one."""
+        """Return the hit for this thread, once there is one."""
         hits: list[Hit] = []
 
         async def there() -> bool:
@@ -92,13 +93,13 @@ class SearchableBoard:
         return hits[0]
 
     async def event(self, thread_id: str, kind: str) -> None:
-        """Tell the workers of something that happened to a thread."""
+        """Announce an event of a thread to the workers."""
         outbox = keys.events(ids.partition_of_id(thread_id))
         await self.store.command("XADD", outbox, "*", "type", kind, "id", thread_id)
         await self.store.command("SPUBLISH", outbox, kind)
 
     async def settled(self) -> None:
-        """Return once queries are embedded, every event is handled and nothing is left to be indexed."""
+        """Return once queries are embedded, every event is handled, and nothing waits to be indexed."""
 
         async def done() -> bool:
             return (await self.find("anything at all", ANYTHING)).mode == "both"
@@ -107,7 +108,7 @@ class SearchableBoard:
         await self.emptied()
 
     async def emptied(self) -> None:
-        """Return once every event is handled and nothing is left to be indexed."""
+        """Return once every event is handled, and nothing waits to be indexed."""
 
         async def done() -> bool:
             lags = await asyncio.gather(*(self.lag(keys.events(number)) for number in range(ids.PARTITIONS)))
@@ -116,11 +117,11 @@ class SearchableBoard:
         await until(done, PATIENCE)
 
     async def search_by_memory(self) -> bool:
-        """Whether no query engine is there."""
+        """Return whether the Redis has no query engine."""
         return await self.searched.choice.query_engine() is None
 
     async def vectors(self) -> set[tuple[str, str]]:
-        """Thread and name of every passage that has a vector in the index in use."""
+        """Return thread and name of every passage that has a vector in the current index."""
         live = await IndexVersions(self.store, BOARD_KEYS).current()
         pattern = f"{BOARD_KEYS.vectors_prefix(live.name)}*" if live else "none"
         replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
@@ -129,7 +130,7 @@ class SearchableBoard:
 
     @asynccontextmanager
     async def silent_worker(self, service: Service = "vectors", name: str = "silent") -> AsyncGenerator[Listener]:
-        """A worker that says it is there, and hears requests without answering them."""
+        """A worker that announces itself, and receives requests without answering them."""
         channel = BOARD_KEYS.requests(service, name)
         with await self.store.wakeups.listen(channel) as listener:
             alive = search_beat(workers=BOARD_KEYS.workers(service), channel=channel, holds=60_000)
@@ -137,12 +138,12 @@ class SearchableBoard:
             yield listener
 
     async def is_leased(self) -> bool:
-        """Whether some worker has a thread to itself."""
+        """Return whether any worker holds a lease on a thread."""
         queues = (BOARD_KEYS.pending, BOARD_KEYS.backlog)
         return any(await self.store.run_all([("ZRANGE", queue, 1, "+inf", "BYSCORE") for queue in queues]))
 
     async def expire_leases(self) -> None:
-        """Make due what a dead worker had taken, as a minute without it would."""
+        """Make everything due that a dead worker had leased, as would happen after a minute."""
         for queue in (BOARD_KEYS.pending, BOARD_KEYS.backlog):
             members = await self.store.command("ZRANGE", queue, 0, -1)
             for member in cast("list[bytes]", members):
@@ -151,7 +152,7 @@ class SearchableBoard:
             await self._release(keys.events(number))
 
     async def _release(self, outbox: str) -> None:
-        """Let whoever looks next have what a dead reader had been given."""
+        """Let the next reader take over the events that were delivered to a dead reader."""
         if not await self.store.command("XLEN", outbox):
             return
         pending = await self.store.command("XPENDING", outbox, "index", "-", "+", 1000)
@@ -159,7 +160,7 @@ class SearchableBoard:
             await self.store.command("XCLAIM", outbox, "index", entry[1], 0, entry[0], "IDLE", 600_000, "JUSTID")
 
     async def reachable(self) -> None:
-        """Return once Redis answers again; workers look at once."""
+        """Return once Redis answers again, and make workers look at once."""
 
         async def answers() -> bool:
             try:
@@ -172,7 +173,7 @@ class SearchableBoard:
         await self.store.command("SPUBLISH", BOARD_KEYS.current, "")
 
     async def gone(self, thread_id: str) -> None:
-        """Return once nothing of a thread is left in the index."""
+        """Return once the index has nothing left of a thread."""
 
         async def nothing() -> bool:
             live = await IndexVersions(self.store, BOARD_KEYS).current()
@@ -182,7 +183,7 @@ class SearchableBoard:
         await until(nothing, PATIENCE)
 
     async def lag(self, outbox: str) -> int:
-        """Events that the index group has not acknowledged."""
+        """Return how many events the index group has not acknowledged."""
         if not await self.store.command("XLEN", outbox):
             return 0
         groups = await self.store.command("XINFO", "GROUPS", outbox, key=outbox)

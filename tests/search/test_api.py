@@ -100,6 +100,6 @@ async def test_searches_are_limited(node: NodeUnderTest) -> None:
 
 
 async def test_malformed_searches_count_too(node: NodeUnderTest) -> None:
-    """They used to be free, so that a client could probe the parser without end."""
+    """Otherwise a client could probe the parser without limit."""
     statuses = [(await node.client.post(SEARCH, json={"query": 5})).status_code for _ in range(61)]
     assert statuses == [422] * 60 + [429]

@@ -1,4 +1,6 @@
-"""What a search may cost: so many characters, in small pieces, one search of a client after the other."""
+"""What a search may cost: a bounded number of characters, in small pieces, and one search of a client after the
+other.
+"""
 
 import asyncio
 from random import Random
@@ -22,26 +24,26 @@ from tests.support.node_under_test import until
 from tests.support.rates import Unlimited
 from tests.support.servers import RedisServer
 
-LONGEST = 20_000  # characters of a post
+LONGEST = 20_000  # characters in a post
 OTHER = "203.0.113.8"
 
 random = Random(7)
 
 
 def passes(_text: str) -> bool:
-    """The gate lets it through: what is sampled of a long text is not the matter here."""
+    """Let every text pass the gate, whose sampling of long texts does not matter here."""
     return True
 
 
 def noise(characters: int) -> str:
-    """Words of four letters that nobody looks for."""
+    """Return words of four random letters, which nobody searches for."""
     return " ".join("".join(random.choices(ascii_lowercase, k=4)) for _ in range(characters // 5))
 
 
 async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each new word costs an index many times what it weighs."""
+    """In an index, each new word takes many times its own size."""
     monkeypatch.setattr("node.text.faults.is_english", passes)
     thread, _ = await board.board.post(
         Unlimited(CLIENT), NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), UNSIGNED, None
@@ -79,7 +81,7 @@ def test_whatever_a_text_is_made_of_a_piece_of_it_is_small_and_an_end_is_made(te
 
 
 class Watched:
-    """Searches that begin and go no further until they are told to."""
+    """Starts searches that wait until they are told to go on."""
 
     def __init__(self, board: SearchableBoard, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: list[str] = []

@@ -1,4 +1,4 @@
-"""Search over a Redis Cluster: in a Redis of its own, or in memory, also where each primary has a query engine."""
+"""Search on a Redis Cluster: in a separate Redis, or in memory, even where each primary has a query engine."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Several features that are searched: each by itself, with one worker, whatever their posts are."""
+"""Several searchable features: each is searched separately, by one worker, whatever its posts are."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -19,7 +19,7 @@ LINGUIST = ["Translate contracts between Portuguese and English", "Transcribe in
 
 
 class Card(msgspec.Struct):
-    """What is known of an agent."""
+    """A made-up agent."""
 
     name: str
     skills: list[str]
@@ -27,7 +27,7 @@ class Card(msgspec.Struct):
 
 
 class Catalogue:
-    """A feature that the node does not have: agents, each skill of which is a post."""
+    """A feature that the node does not have: agents, each of whose skills is a post."""
 
     def __init__(self) -> None:
         self.cards: dict[str, Card] = {}
@@ -58,7 +58,7 @@ class Catalogue:
 
 
 class Agents:
-    """The agents of a node, beside its board."""
+    """The agents of a node, next to its board."""
 
     def __init__(self, board: SearchableBoard) -> None:
         self.catalogue = Catalogue()
@@ -95,7 +95,7 @@ class Agents:
         return hits[0]
 
     async def meant(self, query: str, agent: str) -> None:
-        """Return once that agent is found by its meaning, too."""
+        """Return once the agent is found by meaning as well as by text."""
 
         async def there() -> bool:
             hits = await self.find(query)

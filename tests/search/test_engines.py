@@ -1,4 +1,4 @@
-"""Both engines on the same board: the query engine and the memory of a worker answer alike."""
+"""Both engines on the same board: the query engine and a worker's memory give the same answers."""
 
 from collections.abc import AsyncIterator
 
@@ -35,7 +35,7 @@ class LabelledBoard:
         return [msgspec.structs.replace(hit, thread_id=self.names[hit.thread_id], url="") for hit in found.hits]
 
     async def ranked_among(self, query: str, among: list[str]) -> dict[str, float]:
-        """The scores of those of these threads that match at all."""
+        """Return the scores of those of these threads that match at all."""
         entities = [entity for entity, key in self.names.items() if key in among]
         request = SearchRequest(query, len(THREADS), ANYTHING, entities)
         ranked = await self.board.searched.find(request, SearchWork(CLIENT, FairSemaphore(1)))
@@ -58,7 +58,7 @@ async def both(
 
 
 async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[LabelledBoard, LabelledBoard]) -> None:
-    """To the last digits: a vector depends a little on those that were embedded with it."""
+    """Scores agree only approximately, because a vector depends slightly on the texts embedded with it."""
     engine, memory = both
     for query in QUERIES:
         for threshold in (ANYTHING, 0.7):
@@ -70,7 +70,7 @@ async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[LabelledBo
 
 
 async def test_the_engines_agree_on_the_matches_among_some_entities(both: tuple[LabelledBoard, LabelledBoard]) -> None:
-    """They have the scores that they have among all."""
+    """The scores are the same as among all entities."""
     among = sorted(THREADS)[::3]
     for query in QUERIES:
         one, other = [await board.ranked_among(query, among) for board in both]

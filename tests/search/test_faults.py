@@ -1,4 +1,4 @@
-"""Workers that die, a Redis that restarts, an index that is lost."""
+"""Workers that die, a Redis that restarts, and an index that is lost."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ KINDS = [pytest.param(ENGINE_OPTIONS, id="query engine", marks=needs_engine), py
 
 @pytest_asyncio.fixture(params=KINDS)
 async def own_redis(request: pytest.FixtureRequest, tmp_path: Path, patience: None) -> AsyncIterator[RedisServer]:
-    """A server that may be stopped; it keeps its data on disk."""
+    """A server that may be stopped and keeps its data on disk."""
     with RedisServer(tmp_path / "redis", *KEPT, *request.param) as server:
         yield server
 
@@ -77,12 +77,12 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
         return await embed(embedder, texts)
 
     monkeypatch.setattr(Embedder, "passages", passages)
-    monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 0.01)  # after a failure it tries again then
+    monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 0.01)  # so that it retries soon after a failure
     threads = [await board.post(f"Thread number {n}", "It says so.", noted=False) for n in range(10)]
     hopeless = await board.post("Thread without a vector", "It is hopeless.", noted=False)
     await IndexQueue(board.store, BOARD_KEYS).add_to_backlog([*threads, hopeless])
     stop = asyncio.Event()
-    # No consumer: all that is to be indexed is leased together.
+    # No consumer runs, so everything to be indexed is leased together.
     worker = SearchWorker(board.store, board.documents, board.corpora, board.settings)
     working = asyncio.create_task(worker.run(stop))
 
@@ -97,7 +97,7 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
 
 
 async def test_an_index_version_that_cannot_be_read_ends_no_worker(board: SearchableBoard) -> None:
-    """As one that a later version of the node has begun, which was then taken back."""
+    """For example, a version begun by a later release of the node that was then rolled back."""
     version = IndexVersion("later", "a model", 1, "flat", 0)
     await board.store.command("HSET", BOARD_KEYS.current, *flat_of(asdict(version) | {"algorithm": "later"}))
     thread = await board.post(*BREAD, noted=False)
@@ -128,7 +128,7 @@ async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(
 async def test_a_reply_that_was_indexed_without_a_model_gets_its_vector_from_one(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
-    """Its thread has vectors, so nobody missed any."""
+    """The thread itself has vectors, so it does not count as missing any."""
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()
@@ -188,7 +188,7 @@ async def test_the_index_is_there_after_a_restart_of_redis(own_redis: RedisServe
 
 
 async def test_a_lost_index_is_made_again_from_the_threads(own_redis: RedisServer, loaded_model: Model) -> None:
-    """As when a separate search Redis has lost its data."""
+    """For example, after a separate search Redis has lost its data."""
     async with searchable(own_redis.url) as board, board.worker():
         thread = await board.post(*BREAD)
         await board.found(LOAF, thread)
@@ -217,7 +217,7 @@ async def test_a_separate_search_redis_holds_the_index(
             assert shared_redis.do("EXISTS", BOARD_KEYS.doc(thread)) == 0
             assert shared_redis.do("EXISTS", BOARD_KEYS.changes) == 0
             server.kill()
-            server.start()  # without data: everything is made again
+            server.start()  # without data, so everything is indexed again
             await board.reachable()
             assert (await board.found(LOAF, thread)).mode == "meaning"
             await board.found("sourdough schedule", thread)
@@ -234,7 +234,7 @@ async def test_a_redis_that_comes_back_without_its_query_engine_is_searched_in_m
         async with searchable(server.url) as board:
             assert await board.ids("sourdough schedule") == []
             server.kill()
-            with RedisServer(folder):  # nothing was kept, for a Redis without the engine does not read what it wrote
+            with RedisServer(folder):  # nothing was kept: a Redis without the engine cannot read what one with it wrote
                 await board.reachable()
                 thread = await board.post(*BREAD)
                 assert await board.ids("sourdough schedule") == [thread]
@@ -265,7 +265,7 @@ async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(
 async def test_what_redis_has_leased_when_a_worker_is_told_to_stop_is_given_back(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reply is on its way, and comes when the worker looks after what it has left."""
+    """Redis' reply with the lease arrives after the worker has looked for what it must give back."""
     leased_from: list[IndexQueue] = []
     is_leased, is_looked_after = asyncio.Event(), asyncio.Event()
     lease, return_unfinished = IndexQueue.lease, getattr(Indexer, "_return_unfinished")  # noqa: B009 - private

@@ -1,4 +1,4 @@
-"""Another kind of index is built beside the one in use, and takes its place when it is whole."""
+"""An index of another kind is built beside the current one, and replaces it when it is complete."""
 
 import asyncio
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ async def live(board: SearchableBoard) -> IndexVersion:
 
 
 async def switched(board: SearchableBoard, old: IndexVersion) -> IndexVersion:
-    """The version that has taken the place of another."""
+    """Return the version that has replaced the old one."""
 
     async def other() -> bool:
         return await live(board) != old
@@ -102,7 +102,7 @@ async def test_an_operator_can_have_everything_reindexed(board: SearchableBoard,
 
 
 async def test_the_old_version_answers_until_the_new_one_is_whole(board: SearchableBoard, loaded_model: Model) -> None:
-    """The switch waits for the backlog."""
+    """The switch waits until the backlog is empty."""
     await board.post(*BREAD)
     async with board.worker():
         await board.settled()
@@ -143,7 +143,9 @@ async def test_an_old_version_is_forgotten(
 async def test_an_old_version_takes_the_vectors_of_a_thread_along_that_was_just_removed(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was in no list any more, and its event came when the old version was forgotten: they stayed for ever."""
+    """The thread is in no list any more, and its event comes after the old version was forgotten. Otherwise its vectors
+    would stay for ever.
+    """
     monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
     thread = await board.post(*BREAD)
     async with board.worker():
@@ -198,7 +200,7 @@ async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
 async def test_replies_count_for_the_algorithm_as_threads_do(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each has a vector that a query is compared with: few threads of many replies cost as much as many threads.
+    # Each reply has a vector to compare with the query: few threads with many replies cost as much as many threads.
     monkeypatch.setattr("node.search.index_versions.FLAT_BELOW_PASSAGES", 2)
     monkeypatch.setattr("node.search.index_versions.HNSW_FROM_PASSAGES", 3)
     thread = await board.post(*BREAD)

@@ -1,4 +1,4 @@
-"""An index of more documents than a process may have calls to Redis under way at once."""
+"""An index with more documents than a process may have concurrent calls to Redis."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.search.searching import ANYTHING, searchable
 from tests.support.node_under_test import until
 from tests.support.servers import PATIENCE, RedisServer
 
-CALLS = 40  # that may be under way; by default it is 4,096
+CALLS = 40  # concurrent calls; the default is 4,096
 THREADS = 48
 BODY = "A sentence that says little. " * (PASSAGE_CHARACTERS // 20)  # two passages
 
@@ -25,7 +25,7 @@ async def fill(url: str) -> None:
 async def test_a_worker_takes_it_into_its_memory(
     search_redis: RedisServer, loaded_model: Model, patience: None
 ) -> None:
-    """A worker used to ask for all of it at once, was refused, and asked again, for ever."""
+    """A worker that asked for all of it at once would be refused, and would ask again for ever."""
     await fill(search_redis.url)
     async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
 

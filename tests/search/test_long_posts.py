@@ -1,4 +1,6 @@
-"""A search among posts as long as they may be looks at so many characters, in small pieces, and is charged for them."""
+"""A search among posts of the greatest length looks at a bounded number of characters, in small pieces, and is charged
+for them.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -23,13 +25,14 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures(
 
 THREADS = 12
 MOST_MARKS = retrieval.MAX_MARKS // retrieval.MARKS_A_CHARACTER
-ONE_MORE = 2 * snippets.PIECE_CHARACTERS  # by so much a bound is exceeded at most: that of the piece under way
+ONE_MORE = 2 * snippets.PIECE_CHARACTERS  # characters by which a bound may be exceeded: the size of the current piece
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=[WITH_ENGINE, "memory"])
 async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoard]:
-    """A board of posts as long as they may be, each with the word zebra and no other that has a meaning. All tests here
-    search the same."""
+    """A board of posts of the greatest length, each with the word zebra and otherwise only meaningless words. All tests
+    here search the same board.
+    """
     with_engine = request.param == "query engine"
     server: RedisServer = request.getfixturevalue("engine_redis" if with_engine else "shared_redis")
     server.do("FLUSHALL")
@@ -48,7 +51,7 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoa
 async def test_a_search_looks_at_so_many_characters_and_no_more(
     hostile: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A word that occurs nowhere used to have every word of every post looked at."""
+    """Otherwise a query with a word that occurs nowhere would look at every word of every post."""
     queries = ("zebra qqqqq", "zebra", f"zebra {noise(2000)}")
     for query in queries:
         assert len((await hostile.find(query, ANYTHING, 50)).hits) == THREADS, query

@@ -1,4 +1,4 @@
-"""The index in memory against the definitions of what it computes."""
+"""The in-memory index, compared with the definitions of what it computes."""
 
 import asyncio
 import math
@@ -30,7 +30,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from("rstuvwxyz"), st.none() | TERMS), m
 
 
 def bm25(query: list[str], documents: dict[str, list[str]]) -> dict[str, float]:
-    """Okapi BM25 as it is defined, with RediSearch's constants."""
+    """Return Okapi BM25 scores by definition, with RediSearch's constants."""
     average = sum(map(len, documents.values())) / max(1, len(documents))
     scores: dict[str, float] = {}
     for name, terms in documents.items():
@@ -146,7 +146,7 @@ def test_more_passages_than_there_was_room_for() -> None:
 async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Vectors of one index version used to be compared with queries of another one after that."""
+    """Otherwise vectors of one index version would be compared with queries of another one."""
     async with searchable(empty_redis.url) as board:
         thread = await board.post("Sourdough schedule", "When should I mix the dough?")
         replica = MemoryReplica(board.searched)
@@ -180,7 +180,9 @@ async def test_who_asked_before_a_worker_was_told_to_stop_is_answered(empty_redi
 async def test_changes_that_were_trimmed_away_before_the_first_was_seen_are_noticed(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever had begun with an empty stream used to take what was left of it for all there had been."""
+    """Otherwise an index that begins with an empty stream would take the changes left in it for all changes there have
+    been.
+    """
     async with searchable(empty_redis.url) as board:
         replica = MemoryReplica(board.searched)
         await replica.follow()

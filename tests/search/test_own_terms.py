@@ -1,4 +1,4 @@
-"""The terms of a new entity are kept by the step that keeps it, where its document lies in the same Redis."""
+"""Where an entity's document is in the same Redis, the step that stores a new entity also stores its terms."""
 
 from collections.abc import AsyncIterator
 
@@ -29,7 +29,7 @@ TITLE, BODY = "Bread at dawn", "Who bakes sourdough in a stone oven?"
 
 
 class WatchedIndex:
-    """The index of a search, and what it was told after an entity was kept."""
+    """The index of a search, which records what it was told about an entity after it was stored."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -45,7 +45,7 @@ class WatchedIndex:
 
 @pytest_asyncio.fixture
 async def engine_board(engine_redis: RedisServer, patience: None) -> AsyncIterator[SearchableBoard]:
-    """A board without a worker on a Redis that is known to have a query engine."""
+    """A board without a worker, on a Redis known to have a query engine."""
     engine_redis.do("FLUSHALL")
     async with searchable(engine_redis.url) as board:
         await board.searched.choice.query_engine()
@@ -60,7 +60,7 @@ async def post(board: SearchableBoard, index: WatchedIndex, body: str = BODY) ->
 
 
 async def whole(store: Store, keys: SearchKeys, entity_id: str) -> object:
-    """Whether the document of an entity has the terms of its whole text; None without a document."""
+    """Return whether the document of an entity has the terms of its whole text; None if there is no document."""
     return await store.command("HGET", keys.doc(entity_id), "whole")
 
 

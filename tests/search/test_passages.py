@@ -1,4 +1,4 @@
-"""How a thread is cut into passages, and a snippet out of a text."""
+"""How a thread is cut into passages, and how a snippet is cut out of a text."""
 
 import re
 from random import Random
@@ -16,7 +16,7 @@ from tests.support.words import words_of
 WORDS = st.lists(st.from_regex(r"[a-z]{1,9}[.,!]?", fullmatch=True), max_size=200).map(" ".join)
 ANY_TEXT = st.one_of(st.text(), WORDS)
 FILLER = "Nothing of interest is said here. " * 300
-ROOM = SNIPPET_CHARACTERS - 2  # characters of a snippet that are of the text
+ROOM = SNIPPET_CHARACTERS - 2  # characters of a snippet that come from the text
 
 
 def shown(text: str, query: str, most: int = 10**6) -> str:
@@ -86,7 +86,7 @@ def test_a_passage_is_found_again_by_its_name(body: str) -> None:
 def test_replies_that_come_one_by_one_leave_the_passages_of_the_whole_thread(
     body: str, replies: list[str], random: Random
 ) -> None:
-    """Each is placed by the names of those that are there, and has not read them."""
+    """Each reply is placed by the names of the existing passages, without reading them."""
     numbered = list(enumerate(replies, 1))
     posts = [of_own("A title", body), *(of_reply(seq, text) for seq, text in numbered)]
     whole = newest_that_fit(posts)
@@ -97,7 +97,9 @@ def test_replies_that_come_one_by_one_leave_the_passages_of_the_whole_thread(
 
 
 def newest_that_fit(posts: list[list[Passage]]) -> set[str]:
-    """Names of the passages that a thread has: of its own text, then of whole replies, as many as there is room for."""
+    """Return the names of a thread's passages: those of its own text, then those of the newest whole replies
+    that fit.
+    """
     own, *replies = posts
     names = [found.name for found in own]
     for reply in reversed(replies):
@@ -108,7 +110,7 @@ def newest_that_fit(posts: list[list[Passage]]) -> set[str]:
 
 
 def added(posts: list[list[Passage]]) -> set[str]:
-    """The names that are left when the posts have come one after the other."""
+    """Return the names that are left after the posts were added one by one."""
     names: set[str] = set()
     for post in posts:
         names = kept({*names, *(found.name for found in post)})
@@ -164,7 +166,7 @@ def test_words_that_stand_too_far_apart_for_one_snippet_do_not_count_together() 
 
 @given(st.lists(st.sampled_from(["bread", "butter.", "Jam,", "toast", "x" * 300, "\n\n", "é"]), max_size=400), WORDS)
 def test_a_stretch_is_the_best_of_all_that_there_are(text: list[str], _: str) -> None:
-    """However the text is cut into pieces to look at."""
+    """The result does not depend on how the text is cut into pieces."""
     line = " ".join(" ".join(text).split())
     wanted = {"bread", "butter", "jam"}
     places = [(match.start(), match.end(), stem(match[0])) for match in re.finditer(r"[a-zA-Z]+", line)]

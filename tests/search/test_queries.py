@@ -1,4 +1,4 @@
-"""A query is text, whatever it looks like: never syntax, never an error."""
+"""A query is text, whatever it looks like: it is never taken for syntax and never an error."""
 
 from collections.abc import AsyncIterator
 
@@ -43,7 +43,7 @@ SYNTAX = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def library(engine_redis: RedisServer) -> AsyncIterator[SearchableBoard]:
-    """One thread on a board with the query engine."""
+    """A board with one thread, on a Redis with the query engine."""
     engine_redis.do("FLUSHALL")
     async with searchable(engine_redis.url) as board:
         await board.post("About bread", "Mix flour and water, and wait.")

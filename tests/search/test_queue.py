@@ -1,4 +1,4 @@
-"""The queues of threads to be indexed: a lease, and what happens to a thread that has one."""
+"""The queues of posts to be indexed: leases, and changes of a post while it is leased."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
 
 
 async def lease(queue: IndexQueue, most: int) -> LeasedPosts:
-    """What is due, of which there is something."""
+    """Lease due posts, of which there must be some."""
     leased = await queue.lease(most)
     assert leased
     return leased
@@ -74,7 +74,7 @@ async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: py
 async def test_what_a_dead_worker_had_before_the_clock_was_set_back_is_due_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", 86_400_000)  # as if it was given in a day
+    monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", 86_400_000)  # as if it was leased in a day
     queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a")
     lost = await lease(queue, 1)

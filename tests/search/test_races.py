@@ -1,4 +1,4 @@
-"""What changes while a worker indexes it, and is indexed by another one meanwhile."""
+"""Posts that change while one worker indexes them, and are meanwhile indexed by another."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
@@ -29,12 +29,12 @@ BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I 
 
 @pytest.fixture(autouse=True)
 def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is held up has what it leased, for however long a busy machine holds it up."""
+    """Make leases last for as long as a busy machine may hold a worker up."""
     monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", 86_400_000)
 
 
 class Hold:
-    """Holds up one call of a method until `ends` is set: the first one with these arguments."""
+    """Holds up one call of a method until `ends` is set: the first call with matching arguments."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Hold:
         *,
         once_done: bool = False,
     ) -> None:
-        """`once_done`: not before the method has done its work, but before it returns."""
+        """`once_done`: hold the call after the method has done its work, before it returns."""
         self.has_one = asyncio.Event()
         self.ends = asyncio.Event()
 
@@ -62,7 +62,7 @@ class Hold:
 
     @classmethod
     def embedding(cls, monkeypatch: pytest.MonkeyPatch) -> "Hold":
-        """Of the first passage with the word `secret`."""
+        """Hold up the embedding of the first passage with the word `secret`."""
 
         def is_meant(texts: Sequence[str]) -> bool:
             return any("secret" in text for text in texts)
@@ -72,7 +72,7 @@ class Hold:
 
 @asynccontextmanager
 async def worker_without_events(board: SearchableBoard) -> AsyncGenerator[None]:
-    """A worker that indexes what is in the queues."""
+    """A worker that only indexes what is in the queues."""
     worker = SearchWorker(board.store, board.documents, board.corpora, board.settings)
     stop = asyncio.Event()
     running = asyncio.create_task(worker.run(stop))
@@ -97,7 +97,7 @@ async def all_is_done_but_one(board: SearchableBoard, thread: str) -> None:
 async def test_a_reply_that_is_hidden_while_it_is_embedded_has_no_vector(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its thread was found by what the reply means from then on."""
+    """Otherwise the thread would be found by the meaning of the hidden reply."""
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()
@@ -160,7 +160,9 @@ async def test_a_reply_that_comes_while_its_thread_is_reindexed_keeps_its_vector
 async def test_a_reply_that_is_embedded_while_newer_ones_take_its_place_has_no_vector(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two workers that did not see each other's vectors both kept theirs: more than an entity may have."""
+    """Otherwise two workers that do not see each other's vectors would both keep theirs: more than an entity
+    may have.
+    """
     monkeypatch.setattr("node.search.passages.MAX_PASSAGES", 3)
     thread = await board.post(*BREAD)
     async with board.worker():
@@ -210,7 +212,7 @@ async def test_a_vector_that_makes_room_for_a_reply_while_another_is_hidden_come
 
 
 async def test_what_is_put_into_the_index_while_it_is_removed_is_named_or_gone(board: SearchableBoard) -> None:
-    """What had no name was never removed, whatever became of its thread."""
+    """A vector whose name is not recorded would never be removed, whatever happens to its thread."""
     documents, keys_of = board.searched.documents, BOARD_KEYS
     thread, version = ids.new_id(), IndexVersion("version", "model", 1, "flat", 0)
     passage, post = (thread, "1.0"), Post(thread, 1, "Before you go to bed.")
@@ -252,7 +254,7 @@ async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_
     hold = Hold.embedding(monkeypatch)
     async with worker_without_events(board):
         agents.catalogue.cards[agent] = Card("Gardener", ["Keeps a secret diary"])
-        await queue.add_to_backlog([agent, other])  # so that one of them is left when the other worker is done
+        await queue.add_to_backlog([agent, other])  # two, so that one is left when the other worker is done
         await hold.has_one.wait()
         async with board.worker():
             await agents.change(agent, Card("Gardener", ["Repairs bicycles"]))
@@ -285,7 +287,7 @@ async def test_a_thread_that_is_opened_again_while_it_is_removed_from_the_index_
 async def test_a_comparison_of_all_threads_that_was_broken_off_is_made_again(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a query engine there is no count of documents by which it would be missed."""
+    """Without a query engine there is no count of documents that would show that it is missing."""
     await board.post(*BREAD, noted=False)
     add_to_backlog = IndexQueue.add_to_backlog
 

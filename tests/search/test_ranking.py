@@ -1,4 +1,4 @@
-"""What a score means, and the order of hits (DESIGN 9)."""
+"""The meaning of a score, and the order of hits (DESIGN 9)."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def rank(
 
 
 def own_texts(*threads: str, whole: bool = True) -> TextMatches:
-    """Threads that were found by their own text."""
+    """Return matches of threads that were found by their own text."""
     return TextMatches(dict.fromkeys(threads, 0), {}, whole)
 
 
@@ -85,7 +85,9 @@ def test_of_equals_the_newer_comes_first() -> None:
 
 
 def test_a_thread_that_has_no_vectors_yet_is_judged_by_its_text_alone() -> None:
-    """It cannot be found by meaning, however well it fits. One that has vectors can, and is too far away."""
+    """Such a thread cannot be found by meaning, however well it fits. A thread that has vectors can, but may be too far
+    away.
+    """
     by_meaning, by_text = [("both", 0.85), ("vague", 0.8)], [("new", 1.0), ("both", 0.75)]
     found = rank(by_meaning, by_text, without_vectors=["new"])
     assert [match.entity_id for match in found] == ["new", "both", "vague"]
@@ -139,7 +141,7 @@ def test_it_is_not_asked_whether_a_reply_has_vectors_whose_passage_is_the_neares
 
 @pytest.mark.parametrize("near", [[], [NearEntity(0.5, "replied", "0.0")]], ids=["far", "near"])
 def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[NearEntity]) -> None:
-    """Its thread may be found by meaning, but not by what the reply means."""
+    """The thread may be found by meaning, but not by the meaning of this reply."""
     nearest = [NearEntity(0.85, "both", "0.0"), *near]
     text = TextMatches({"replied": 7, "both": 0}, {"replied": 7}, True)
     ranking, request = Ranking(nearest, text, {"replied": 1.0, "both": 0.75}), SearchRequest("", 5, 0.5)
@@ -183,7 +185,7 @@ def test_of_others_it_is_asked_only_what_may_change_the_best(
     threshold: float,
     limit: int,
 ) -> None:
-    """How near `others` are, and that the posts by which the `bare` ones were found have no vectors."""
+    """`others` says how near other threads are; the posts by which the `bare` threads were found have no vectors."""
     nearest = {thread: NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning}
     posts = {thread: int(thread in replied) for thread, _ in by_text}
     ranking = Ranking(list(nearest.values()), TextMatches(posts, {}, True), dict(by_text))

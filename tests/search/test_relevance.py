@@ -1,4 +1,6 @@
-"""The labelled set: what the threshold means, and that neither kind of query is lost in the other (DESIGN 9)."""
+"""The labelled set: what the threshold means, and that no kind of query is found worse because of another
+(DESIGN 9).
+"""
 
 import pytest
 

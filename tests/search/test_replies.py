@@ -1,4 +1,4 @@
-"""A reply is indexed by itself: it costs what it weighs, and the thread is found by it all the same."""
+"""A reply is indexed by itself: indexing it costs what the reply weighs, and its thread can be found by it."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -31,14 +31,16 @@ ANSWERS = [f"Answer number {number} is about the {word}." for number, word in en
 
 
 async def sent_by_redis(board: SearchableBoard) -> int:
-    """Bytes that Redis has sent to anybody."""
+    """Return the number of bytes that Redis has sent to all clients."""
     infos = cast("list[bytes]", await board.documents.everywhere("INFO", "stats"))
     lines = [line for info in infos for line in info.split()]
     return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"total_net_output_bytes:"))
 
 
 async def documents(board: SearchableBoard, thread: str) -> tuple[set[int], set[str], set[bytes]]:
-    """What search holds of a thread: replies with a document, passages with a vector, marks of replies."""
+    """Return what search holds of a thread: numbers of replies with a document, passages with a vector, marks of
+    replies.
+    """
     numbers = await board.documents.command("SMEMBERS", BOARD_KEYS.reply_docs(thread))
     marks = cast("bytes", await board.documents.command("GETRANGE", BOARD_KEYS.reply_marks(thread), 0, -1))
     passages = {name for of_thread, name in await board.vectors() if of_thread == thread}
@@ -60,7 +62,7 @@ async def has_none_waiting(board: SearchableBoard) -> bool:
 async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
-    """Each reply used to have its whole thread read, tokenised and written again."""
+    """A new reply must not make its whole thread be read, tokenised and written again."""
     thread = await board.post(*BREAD)
     for _ in range(20):
         await board.reply(thread, LONG)
@@ -69,7 +71,7 @@ async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
         before = await sent_by_redis(board)
         for number in range(10):
             await board.reply(thread, f"A short answer, the code of which is ZX{number}Q.")
-            # To ask this again and again costs little, as it would not for `found` and `emptied`.
+            # Asking this repeatedly costs little, unlike `found` and `emptied`.
             await until(partial(has_document, board, thread, 21 + number))
             await board.found(f"ZX{number}Q", thread)
         await until(partial(has_none_waiting, board))
@@ -93,7 +95,8 @@ async def test_the_snippet_is_cut_from_the_reply_that_matches_best(board: Search
             await board.reply(thread, answer)
         await board.emptied()
 
-        async def shown() -> bool:  # by the worker, which knows the reply: whoever asks before it is there does not
+        # By the worker, which knows the reply; an answer given before the worker is there does not.
+        async def shown() -> bool:
             return (await board.found("flour", thread)).snippet == ANSWERS[1]
 
         await until(shown)
@@ -153,7 +156,7 @@ async def test_while_a_thread_is_reindexed_it_is_found_by_what_it_had(
         await put(documents, thread, posts, replies)
 
     async def started_twice(documents: Documents, thread: str) -> set[int]:
-        await start(documents, thread)  # as by a worker that died then
+        await start(documents, thread)  # as by a worker that died at this point
         return await start(documents, thread)
 
     monkeypatch.setattr(Documents, "reindex", held_up)
@@ -179,7 +182,7 @@ async def test_while_a_thread_is_reindexed_it_is_found_by_what_it_had(
 
 
 async def test_without_memory_it_is_found_that_nothing_of_an_entity_is_left(board: SearchableBoard) -> None:
-    """What is removed after that frees memory."""
+    """Removing it afterwards frees memory."""
     thread = await board.post(*BREAD)
     async with board.worker(embedding_model="none"):
         await board.reply(thread, ANSWERS[0])
@@ -252,7 +255,7 @@ async def test_nothing_of_the_replies_is_left_when_a_thread_is_closed(
 
 
 async def test_a_document_that_holds_a_thread_with_its_replies_is_as_good(board: SearchableBoard) -> None:
-    """As version 1.0.0 wrote them, before replies had documents of their own."""
+    """Version 1.0.0 wrote such documents, before replies had documents of their own."""
     title, body = BREAD
     thread, _ = await board.board.post(Unlimited(CLIENT), NewThread(title, body), UNSIGNED, None)
     terms = terms_of(f"{title}\n{body}\n{ANSWERS[0]}")

@@ -1,4 +1,4 @@
-"""Requests to the workers and their answers, and what happens without one."""
+"""Requests to the workers and their answers, and what happens without a worker."""
 
 import asyncio
 import threading
@@ -108,7 +108,7 @@ async def test_of_more_requests_than_can_be_answered_in_time_the_oldest_are_told
 
 
 async def heard(board: SearchableBoard, asked: Sequence[tuple[str, str]]) -> WaitingRequests:
-    """What a worker has heard, all at once, when each of these sites has asked for that."""
+    """Return what a worker has heard, all at once, after each of these sites has sent its query."""
     async with board.silent_worker() as listener:
         waiting, asking = WaitingRequests(listener), list[asyncio.Task[QueryVector | None]]()
         workers = WorkerClient(board.store, BOARD_KEYS)
@@ -123,7 +123,7 @@ async def heard(board: SearchableBoard, asked: Sequence[tuple[str, str]]) -> Wai
 
 
 def taken(waiting: WaitingRequests) -> list[list[str]]:
-    """The sites of the requests that are answered together, until none is left."""
+    """Return the sites of the requests that are answered together, until no request is left."""
     together: list[list[str]] = []
     while waiting:
         together.append([each.request.site for each in waiting.take(0.0)[0]])
@@ -153,7 +153,7 @@ async def test_clients_of_one_site_have_a_share_of_the_searches_of_a_process() -
     turns = SearchTurns()
 
     async def begins(client: str) -> bool:
-        """Whether a search of that client need not wait."""
+        """Return whether a search of that client begins without waiting."""
         try:
             async with asyncio.timeout(0), turns.of(client):
                 return True
@@ -256,7 +256,7 @@ async def test_a_worker_that_stops_is_asked_no_more(board: SearchableBoard, load
 async def test_a_worker_that_stops_answers_those_who_asked_before(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They waited for as long as for a dead one, and went on by text."""
+    """Otherwise they would wait for as long as for a dead worker, and then go on by text."""
     begun, go_on = threading.Event(), threading.Event()
     queries = type(loaded_model).queries
 
@@ -278,7 +278,7 @@ async def test_a_worker_that_stops_answers_those_who_asked_before(
             heard = [await listener.next(PATIENCE) for _ in asked]
             assert all(heard), "all of them are there"
         stopping = asyncio.create_task(running.aclose())
-        await asyncio.sleep(0)  # it has been told to stop
+        await asyncio.sleep(0)  # the worker is told to stop here
         go_on.set()
         assert None not in await asyncio.gather(*asked)
         await stopping

@@ -43,7 +43,7 @@ async def test_what_is_posted_wakes_the_worker(
 ) -> None:
     monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 3600.0)
     async with board.worker():
-        # The first may have been there when the worker looked by itself.
+        # The worker may find the first thread when it starts and looks by itself.
         for thread, query in (
             (BREAD, "at what time do I prepare the loaf for the oven"),
             (PROXY, "sending a file breaks off half a minute later"),
@@ -251,7 +251,7 @@ async def test_what_is_asked_twice_is_embedded_once(
 
 
 async def test_a_note_does_not_replace_what_the_worker_made(board: SearchableBoard) -> None:
-    """A note has only the beginning of a long text, and may come after the worker has indexed all of it."""
+    """A note has only the beginning of a long text, and may arrive after the worker has indexed all of it."""
     thread = await board.post(*LONG, noted=False)
     async with board.worker(embedding_model="none"):
         await board.found("z0ee9", thread)

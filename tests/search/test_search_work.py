@@ -1,4 +1,4 @@
-"""How a search gives way: to other requests, to other searches, and the more so the more it looks at."""
+"""How a search yields to other requests and other searches, the more so the more it looks at."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.support.servers import PATIENCE
 
 @pytest.fixture
 def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long a search has slept each time."""
+    """A list of the times that a search has slept."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What is searched takes no more memory, terms and vectors included, than its client is charged."""
+"""A searchable entity, with its terms and vectors, takes no more memory than its client is charged for."""
 
 from typing import Any, cast
 
@@ -10,18 +10,20 @@ from tests.support.node_under_test import NodeUnderTest, running, settings_for, 
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS
 
-GROUPS = ("lists", "index", "hooks", "artifacts", "feed")  # of workers that read the outboxes
+GROUPS = ("lists", "index", "hooks", "artifacts", "feed")  # groups of workers that read the outboxes
 SENTENCE = "The crew counts the panels on each roof, and writes down what the owner says about the weather. "
 
 
 def held(server: RedisServer) -> int:
-    """Bytes that a server has for its data."""
+    """Return the number of bytes that a server uses for its data."""
     memory = server.info("memory")
     return memory["used_memory"] - memory["mem_clients_normal"] - memory["used_memory_scripts_eval"]
 
 
 async def is_at_work(node: NodeUnderTest) -> bool:
-    """Whether the worker reads all outboxes and answers all searches: what it needs for that is no offer's."""
+    """Return whether the worker reads all outboxes and answers all searches. What it needs for that is not charged to
+    offers.
+    """
     readers = 0
     for name in await node.names("events:*"):
         for group in cast("list[list[Any]]", await node.store.command("XINFO", "GROUPS", name)):
@@ -47,7 +49,7 @@ async def test_a_long_offer_takes_no_more_memory_than_its_client_is_charged(engi
             response = await node.client.post(TASKS, json=offer)
             assert response.status_code == 201, response.text
             await until(lambda number=number: are_indexed(number))
-            if number == 1:  # with the first come the indexes
+            if number == 1:  # the first offer creates the indexes
                 kept = held(engine_redis)
             else:
                 charged += COSTS["task"].of(len(response.request.content))

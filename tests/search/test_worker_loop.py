@@ -1,4 +1,4 @@
-"""How the loops of a search worker end: at once when they are told to, and when they are cancelled."""
+"""How the loops of a search worker end: at once when they are told to stop or are cancelled."""
 
 import asyncio
 

@@ -1,6 +1,6 @@
-"""`python -m tests.search.worker_process <redis url>`: a search worker in a process of its own, to be killed.
+"""`python -m tests.search.worker_process <redis url>`: a search worker as a separate process, to be killed.
 
-It makes the vectors of one round and no more: however late it is killed, something is left to be done.
+It makes the vectors of only one round, so that something is left to do however late it is killed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How long the keys of requests to a session are known."""
+"""How long the Idempotency-Keys of requests to a session are remembered."""
 
 from node.store import keys
 from tests.sessions.test_sessions import messages, opened

@@ -1,4 +1,4 @@
-"""Sessions against a model: whatever is done in whatever order, they are what the rules say (SPEC 4.5, DESIGN 8)."""
+"""Sessions against a model: after any actions in any order, they are what the rules say (SPEC 4.5, DESIGN 8)."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,19 +16,19 @@ from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
 from tests.support.rates import Limited
 
-SESSIONS = 2  # at most: what may go wrong between two does, and each gets more steps
+SESSIONS = 2  # at most: two can still interfere with each other, and each gets more steps
 MAX_LINES = 6
 MAX_BYTES = 60
 LIMIT = Limit(4, 60)
 OPENER = "203.0.113.1"
 CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
-KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
+KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be replayed at any time
 BODIES = st.sampled_from(["a", "hello", "x" * 25])
-REMEMBERED = 300  # s an Idempotency-Key is
+REMEMBERED = 300  # s for which an Idempotency-Key is remembered
 
 
 class Model:
-    """What a session must be."""
+    """The expected state of a session."""
 
     def __init__(self, session_id: str, token: str, epoch: str, ends: int) -> None:
         self.id = session_id
@@ -40,7 +40,7 @@ class Model:
         self.accepted: dict[str, list[int]] = {}
         """Times of the requests that counted against the limit, by client."""
         self.keys: dict[tuple[str, str], tuple[str, int, int]] = {}
-        """Body, sequence number and time of what was sent under a key, by client."""
+        """Body, sequence number and time of the line sent under each client and key."""
 
     def gone(self, now: int) -> bool:
         return self.destroyed or self.ends <= now
@@ -55,7 +55,7 @@ class Model:
 
 
 class SessionMachine(StoreMachine):
-    """Sessions in memory, through their service."""
+    """Sessions on an in-memory store, called through their service."""
 
     models: Bundle[Model] = Bundle("models")
 
@@ -76,7 +76,7 @@ class SessionMachine(StoreMachine):
         return self.open(ttl, key)
 
     def open(self, ttl: int, key: str | None) -> Model:
-        """A new session and its model; asked for again under its key it is the same one."""
+        """Open a session, and return its model. Opening it again under its key returns the same session."""
         wanted = NewSession(ttl_seconds=ttl, label="notes")
         asked = bound_key("session", str(len(self._all)), key, str(ttl).encode())
         session, replayed = self.run_step(self._sessions.create(OPENER, "", wanted, asked))
@@ -112,7 +112,7 @@ class SessionMachine(StoreMachine):
             model.keys[client, key] = (body, line.seq, self.now)
 
     def expected(self, model: Model, client: str, body: str, key: str | None) -> tuple[str | None, int]:
-        """Why a line is refused, or the number of the earlier line that it is; None and 0 if it is appended."""
+        """Return the expected refusal of a line or None, and the number of the earlier line that is replayed or 0."""
         if model.gone(self.now):
             return "session.gone", 0
         if model.limited(client, self.now):

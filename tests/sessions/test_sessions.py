@@ -16,7 +16,7 @@ SESSIONS = "/api/v1/sessions"
 
 
 async def opened(node: NodeUnderTest, **wanted: Any) -> dict[str, Any]:
-    """A new session."""
+    """Open a session, and return it."""
     return json_of(await node.client.post(SESSIONS, json=wanted), 201)
 
 
@@ -254,7 +254,7 @@ async def test_a_retried_line_is_appended_once(node: NodeUnderTest) -> None:
 async def test_a_line_with_a_key_is_taken_in_the_last_millisecond(node: NodeUnderTest) -> None:
     session = await opened(node)
     await node.client.post(messages(session), json={"body": "step 1"})
-    await node.store.command("HSET", keys.session(session["session_id"]), "expires_at", 1)  # all its time is over
+    await node.store.command("HSET", keys.session(session["session_id"]), "expires_at", 1)  # as if its time were over
     late = await node.client.post(messages(session), json={"body": "step 2"}, headers={"idempotency-key": "step-2"})
     assert (late.status_code, late.json()["seq"]) == (200, 2)
 
@@ -275,7 +275,7 @@ class TestKeysOfLines:
 
     async def test_a_key_used_in_one_session_is_unused_in_another(self, node: NodeUnderTest) -> None:
         line, key = {"body": "step 1"}, {"idempotency-key": "step-1"}
-        for _ in range(ids.PARTITIONS + 1):  # at least two of them are in one partition
+        for _ in range(ids.PARTITIONS + 1):  # so that at least two of them are in one partition
             session = await opened(node)
             sent = await node.client.post(messages(session), json=line, headers=key)
             assert sent.json()["session_id"] == session["session_id"]
@@ -358,7 +358,7 @@ async def test_a_malformed_session_counts_against_the_limit(node: NodeUnderTest,
 
 @pytest.mark.settings(limits=Limits(line=Limit(2, 60)))
 class TestLineLimit:
-    """What counts as a line."""
+    """What counts against the limit of lines."""
 
     @pytest.mark.parametrize("line", [{"body": ""}, {"body": "\u200b"}, {"body": "hello", "author": "a\nb"}, {}])
     async def test_a_malformed_line_counts_against_the_limit_of_its_session(

@@ -1,4 +1,4 @@
-"""What one client may hold while others have taken much of the node's total."""
+"""How much one client may hold while others have taken much of the node's total."""
 
 import itertools
 
@@ -13,7 +13,9 @@ QUOTA = Settings().client_inboxes
 
 
 def needed(times: int) -> int:
-    """How many take all inboxes, one after the other, if each takes so many times what a client may."""
+    """Return how many clients or sites it takes, one after the other, to take all inboxes, if each takes `times`
+    clients' shares.
+    """
     taken = 0
     for number in itertools.count(1):
         mine = 0
@@ -43,6 +45,6 @@ def test_any_number_stays_any_number(taken: float) -> None:
 
 
 def test_it_takes_many_clients_or_sites_to_leave_nothing_for_others() -> None:
-    """Without that, 500 clients or 63 sites would do."""
+    """Without shrinking shares, 500 clients or 63 sites would be enough."""
     assert needed(1) > 6000
     assert needed(SITE_SHARE) > 800

@@ -1,4 +1,4 @@
-"""What the node keeps for each kind of request, and in which order kinds are refused."""
+"""How much the node keeps for each kind of request, and in which order kinds are refused."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Places that many share are given to each of them in turn."""
+"""Places shared by many are given to each of them in turn."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ from tests.support.servers import PATIENCE
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the other tasks go on until it holds; nothing here waits for the clock."""
+    """Yield to the other tasks until the condition holds. Nothing here waits for the clock."""
     for _ in range(100):
         if condition():
             return
@@ -94,7 +94,7 @@ async def test_a_place_given_to_who_was_just_cancelled_goes_on_to_the_next() -> 
     await until(lambda: turns.waiting("c"))
     gate.set()
     await until(first.done)
-    second.cancel()  # it has been given the place and has not run since, or is about to be
+    second.cancel()  # the place has been or is about to be given to it, but it has not run since
     await asyncio.gather(first, second, third, return_exceptions=True)
     assert done[-1] == "c"
 
@@ -113,7 +113,7 @@ async def test_nothing_is_kept_of_keys_that_have_left() -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """Tasks that enter, leave and give up at random: no place is lost and none is given twice."""
+    """Tasks that enter, leave and give up at random: no place is lost, and none is given twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ async def test_who_has_more_than_its_share_gives_places_back_before_it_gets_anot
 def test_many_that_give_up_at_the_moment_a_place_becomes_free_hold_up_nobody(
     asking: list[tuple[str, bool]], random: Random
 ) -> None:
-    """The place used to be given to one that had just given up: an error, and nobody was next."""
+    """A place must not be given to a task that has just given up, or nobody would be next."""
 
     async def run() -> None:
         turns, gate, inside = FairSemaphore(2, each=1), asyncio.Event(), Counter[str]()
@@ -219,7 +219,7 @@ def test_many_that_give_up_at_the_moment_a_place_becomes_free_hold_up_nobody(
         given_up = [task for task, (_, gives_up) in zip(tasks, asking, strict=True) if gives_up]
         random.shuffle(given_up)
         gate.set()
-        for task in given_up:  # those with a place and those without, in one turn of the loop
+        for task in given_up:  # tasks with a place and without one, in one turn of the loop
             task.cancel()
         async with asyncio.timeout(PATIENCE):
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What came from an address, a network or a key, as operators name them."""
+"""What is known to have come from an address, a network or a key, as operators name it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A small RFC 9421 signer for tests, which can also sign what it should not.
+"""A small RFC 9421 signer for tests, which can also sign what must not be signed.
 
 The key is `test-key-ed25519` of RFC 9421 B.1.4; `NOW` is five seconds after its signatures.
 """
@@ -25,13 +25,13 @@ COVERED = ("@method", "@authority", "@path", "content-type", "content-digest", "
 
 
 def content_digest(content: bytes) -> str:
-    """The Content-Digest field of `content`, by SHA-256 (RFC 9530)."""
+    """Return the Content-Digest field of `content`, with SHA-256 (RFC 9530)."""
     return f"sha-256=:{b64encode(sha256(content).digest()).decode()}:"
 
 
 @dataclass
 class Signed:
-    """A request with a signature; each part can be replaced before or after signing."""
+    """A request with a signature. Each part can be replaced before or after signing."""
 
     method: str = "POST"
     path: str = "/api/v1/board"
@@ -39,10 +39,10 @@ class Signed:
     body: bytes = BODY
     headers: dict[str, str] = field(default_factory=dict[str, str])
     more_lines: tuple[tuple[bytes, bytes], ...] = ()
-    """Header lines after the others, for names that come twice."""
+    """Header lines after the others, for repeated names."""
 
     def with_header(self, name: str, value: str | None) -> "Signed":
-        """With one header set, or removed."""
+        """Return the request with one header set, or removed."""
         headers = {key: old for key, old in self.headers.items() if key != name}
         return replace(self, headers=headers if value is None else {**headers, name: value})
 
@@ -64,7 +64,7 @@ def sign(
     key: SigningKey = KEY,
     extra: dict[str, str] | None = None,
 ) -> Signed:
-    """Sign by hand: the base is written out here, not built by the code under test."""
+    """Sign by hand: the signature base is written out here, not built by the code under test."""
     request = request or Signed()
     headers = {"host": "node.example", "content-type": "application/json", **request.headers, **(extra or {})}
     headers.setdefault("content-digest", content_digest(request.body))

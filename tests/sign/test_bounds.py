@@ -1,4 +1,4 @@
-"""What is signed and digested at the very bounds of its length."""
+"""Signatures and digests at the exact bounds of their length."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_signed_body_is_kept_up_to_its_bound(beyond: int):
 
 @pytest.mark.parametrize("created", [NOW - 400, NOW + 400])
 def test_whoever_signs_by_a_wrong_clock_is_told_to_set_it(created: int):
-    """Signing again by the same clock would be refused again, for ever."""
+    """Signing again with the same clock would be refused again, for ever."""
     with pytest.raises(InvalidSignature, match="set the clock"):
         sign(params=f";created={created}").judged()
 

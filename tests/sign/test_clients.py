@@ -1,10 +1,9 @@
-"""Other people's signing libraries, used as their manuals say, against a real socket.
+"""Third-party signing libraries, used as their manuals say, against a real socket.
 
 The JavaScript ones are in `js`; `make clients` installs them.
 """
 
-# The Python library re-exports without saying so, and leaves its messages untyped.
-# pyright: reportPrivateImportUsage=false, reportUnknownMemberType=false
+# The Python library re-exports names implicitly, and leaves its messages untyped.
 
 import asyncio
 import time
@@ -60,7 +59,7 @@ async def node() -> AsyncIterator[Node]:
 
 @pytest.fixture(scope="session")
 def javascript() -> Path:
-    """The directory of the JavaScript clients, installed."""
+    """The directory of the installed JavaScript clients."""
     if not (JS / "node_modules").exists():
         pytest.fail("the JavaScript clients are not installed: run `make clients`")
     return JS
@@ -82,7 +81,7 @@ async def test_javascript_clients_are_verified_unchanged(node: Node, javascript:
 
 
 class Keys(HTTPSignatureKeyResolver):
-    """The library wants key ids looked up."""
+    """Looks up keys by id, as the library requires."""
 
     def resolve_private_key(self, key_id: str) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(SEED)

@@ -1,4 +1,4 @@
-"""The texts of an ed25519 public key."""
+"""The text forms of an ed25519 public key."""
 
 import pytest
 

@@ -84,7 +84,7 @@ def test_the_value_of_a_header_that_may_be_a_secret_is_not_published_and_nothing
 
 @pytest.mark.parametrize("where", ["value", "parameter"])
 def test_of_what_a_signature_covers_no_more_is_kept_than_a_post_is_charged_for(where: str):
-    """A header of 4 kB that was covered was kept with each post, and so were seven more of them."""
+    """Otherwise a covered header of 4 kB would be kept with each post, and seven more of them."""
     pad = "k" * MAX_COVERED
     if where == "value":
         signed = sign((*COVERED, "user-agent"), extra={"user-agent": pad})
@@ -105,7 +105,7 @@ def without_digest() -> Proof:
 
 
 def joined(components: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The first two lines of the base in one component: the same bytes, another meaning."""
+    """Join the first two lines of the base into one component: the same bytes with another meaning."""
     (first, value), (second, other), *rest = components
     return ((first, f'{value}\n"{second}": {other}'), *rest)
 

@@ -15,7 +15,7 @@ from tests.sign.signing import BODY, PUBLIC, Signed, sign
 
 NAMES = ("signature-input", "signature", "signature-key", "content-digest", "host", "content-type")
 SIGNED = sign()
-# Scraps of the grammar, so that random text gets past the first character.
+# Fragments of the grammar, so that random text gets past the first character.
 SCRAPS = (
     *("sig", "=", "(", ")", ";", ",", '"', ":", "@", "?1", "%", "*", " ", "\t", "-", "1", "1.5", "hwk", "x", "tag"),
     *('"@method"', '"@path"', '"content-digest"', ";created=1767225600", ';alg="ed25519"', ":AA==:", "@1767225600"),
@@ -28,7 +28,7 @@ TEXT = st.lists(
 
 @st.composite
 def damaged(draw: st.DrawFn, texts: tuple[str, ...]) -> str:
-    """A good text with a stretch of it replaced."""
+    """Return a valid text with a part of it replaced."""
     text = draw(st.sampled_from(texts))
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, min(len(text), start + 12)))

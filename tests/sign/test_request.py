@@ -1,4 +1,4 @@
-"""The three outcomes of a signature on a request: what verifies, what counts as unsigned, what is refused."""
+"""The three outcomes of a request's signature: what verifies, what counts as unsigned, and what is refused."""
 
 import hashlib
 from base64 import b64encode
@@ -22,7 +22,7 @@ WEB_BOT_AUTH = 'wba=("@authority" "signature-agent";key="wba");created=1;keyid="
 
 
 def beside_a_foreign_one(signed: Signed) -> Signed:
-    """With another signature, which a proxy made with its own key for somebody else."""
+    """Add another signature, which a proxy made with its own key for somebody else."""
     for name, more in (
         ("signature-input", 'proxy=("@method");created=1;tag="proxy"'),
         ("signature", "proxy=:YQ==:"),
@@ -33,27 +33,27 @@ def beside_a_foreign_one(signed: Signed) -> Signed:
 
 
 def respaced(signed: Signed) -> Signed:
-    """The base has the canonical spelling, whatever the header has."""
+    """Change the spacing of the header. The base always has the canonical spelling."""
     spaced = signed.headers["signature-input"].replace("(", "(  ").replace(";created", "; created")
     return signed.with_header("signature-input", f" {spaced} ")
 
 
 def beside_web_bot_auth(signed: Signed) -> Signed:
-    """With a second signature, of a profile that is not ours."""
+    """Add a second signature of a profile that is not ours."""
     return signed.with_header("signature-input", f"{WEB_BOT_AUTH}, {signed.headers['signature-input']}").with_header(
         "signature", f"wba=:AAAA:, {signed.headers['signature']}"
     )
 
 
 def beside_a_foreign_tag() -> Signed:
-    """With a second signature, for another service, whose key is in the request, too."""
+    """Add a second signature for another service, whose key is in the request as well."""
     ours = sign(signature_key=f"sig={HWK}, theirs={HWK}")
     theirs = 'theirs=("@method");created=1;tag="theirs"'
     return ours.with_header("signature-input", f"{ours.headers['signature-input']}, {theirs}")
 
 
 def twice_signed(second_key: SigningKey, did: str = DID) -> Signed:
-    """By an inline key and by a did:key."""
+    """Sign with an inline key and with a did:key."""
     first = sign()
     second = sign(WITHOUT_KEY, did, label="also", signature_key=None, key=second_key)
     return first.with_header(
@@ -62,7 +62,7 @@ def twice_signed(second_key: SigningKey, did: str = DID) -> Signed:
 
 
 def covering(count: int) -> Signed:
-    """With so many components, all of which are there."""
+    """Sign this many components, all of which exist."""
     names = [f"x-{n}" for n in range(count - len(COVERED))]
     return sign((*COVERED, *names), extra=dict.fromkeys(names, "a"))
 

@@ -1,4 +1,4 @@
-"""Markup that attackers put into fields, hoping that a page runs it, within the English text that the node demands."""
+"""Markup that attackers put into fields so that a page runs it, within the English text that the node demands."""
 
 MARKUP = (
     "<script>window.hurt=1</script>",
@@ -27,12 +27,12 @@ MARKUP = (
 
 
 def title(markup: str) -> str:
-    """A title with the markup in it."""
+    """Return a title that contains the markup."""
     return f"Please look at this before you answer the question {markup}"
 
 
 def body(markup: str) -> str:
-    """A body with the markup in it, on a line of its own."""
+    """Return a body with the markup on a line of its own."""
     return (
         f"I found this text on another page and would like to know what it means.\n{markup}\nThank you for your help."
     )

@@ -1,4 +1,4 @@
-"""Reading pages as a browser would, as far as tests need it."""
+"""Reads pages as a browser would, as far as the tests need it."""
 
 from html.parser import HTMLParser
 
@@ -6,7 +6,7 @@ VOID = {"meta", "link", "input", "circle", "rect", "path", "br", "img", "base"}
 
 
 class Page(HTMLParser):
-    """The elements and the text of a page."""
+    """Elements and text of a page."""
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -41,15 +41,17 @@ class Page(HTMLParser):
         return self._open
 
     def all(self, tag: str) -> list[dict[str, str]]:
-        """The attributes of every element of that name."""
+        """Return the attributes of every element of that name."""
         return [attributes for name, attributes in self.elements if name == tag]
 
     def links(self) -> list[str]:
-        """Where its links lead."""
+        """Return the targets of the page's links."""
         return [attributes["href"] for attributes in self.all("a") if "href" in attributes]
 
     def landmarks(self) -> list[tuple[str, str]]:
-        """Role and name of its labelled regions and navigations; the name may be the id of what labels it."""
+        """Return role and name of the labelled regions and navigations. The name may be the id of the labelling
+        element.
+        """
         roles = {"section": "region", "nav": "navigation"}
         named = [
             (

@@ -25,7 +25,7 @@ async def shown(node: NodeUnderTest, path: str, status: int = 200) -> str:
 
 
 def card_with(markup: str) -> dict[str, Any]:
-    """A card with the markup in every field that may hold it."""
+    """Return a card with the markup in every field that may hold it."""
     skill = SUMMARISE | {
         "name": f"Summarise reports {markup}"[:200],
         "description": f"Reads a long report and tells what matters in it. {markup}",

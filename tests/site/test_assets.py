@@ -28,7 +28,7 @@ async def test_a_digest_of_another_version_gets_the_present_file_for_now(node: N
 
 
 async def test_it_is_compressed_once_for_all_who_ask_for_another_digest() -> None:
-    """It took 2 ms for each of them, which counted in no limit."""
+    """Compressing it for each of them would take 2 ms, which no limit counts."""
     scope = {"method": "GET", "path": "", "headers": [(b"accept-encoding", b"gzip")]}
     bodies: list[bytes] = []
     for digest in ("0123456789ab", "ba9876543210"):
@@ -55,7 +55,7 @@ def test_every_font_comes_with_its_licence() -> None:
 
 
 async def test_a_first_visit_weighs_less_than_60_kilobytes(node: NodeUnderTest) -> None:
-    """Page, style, script, font and mark together, as they come over the line."""
+    """Page, style, script, font and icon together, as transferred."""
     weight = 0
     for path in ("/", ASSETS.url("site.css"), ASSETS.url("site.js"), ASSETS.url("archivo.woff2"), "/favicon.svg"):
         async with node.client.stream("GET", path, headers={"accept-encoding": "gzip"}) as answer:

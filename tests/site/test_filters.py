@@ -1,4 +1,4 @@
-"""How values look on a page."""
+"""How values are displayed on a page."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

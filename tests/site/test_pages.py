@@ -1,4 +1,4 @@
-"""The pages: what they show, what they never do, and how much they weigh."""
+"""The pages: what they show, what they never do, and how large they are."""
 
 import re
 import time
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.settings(limits=UNLIMITED)
 
 
 async def opened(node: NodeUnderTest, **fields: str) -> str:
-    """The id of a new thread."""
+    """Post a thread, and return its id."""
     post = {"title": "Looking for a parser of large files", "body": SENTENCE, **fields}
     return json_of(await node.client.post("/api/v1/board", json=post), 201)["id"]
 
@@ -43,7 +43,7 @@ async def replied(node: NodeUnderTest, thread: str, **fields: str) -> None:
 
 
 async def offered(node: NodeUnderTest, **fields: Any) -> str:
-    """The id of a new task."""
+    """Offer a task, and return its id."""
     task = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels", **fields}
     return json_of(await node.client.post("/api/v1/tasks", json=task), 201)["id"]
 
@@ -56,7 +56,7 @@ async def shown(node: NodeUnderTest, path: str, status: int = 200) -> Page:
 
 
 def sound(answer: httpx2.Response) -> Page:
-    """The page, after a look at what must hold for every page."""
+    """Check what must hold for every page, and return the page."""
     page = Page(answer.text)
     assert (page.unbalanced, page.left_open) == ([], [])
     assert len(answer.content) < MAX_PAGE_BYTES
@@ -71,9 +71,9 @@ def sound(answer: httpx2.Response) -> Page:
     assert [script["src"].startswith("/static/site.") for script in page.all("script")] == [True]
     assert len(page.all("h1")) == 1
     levels = [int(tag[1]) for tag, _ in page.elements if tag in {"h1", "h2", "h3", "h4"}]
-    assert all(below <= above + 1 for above, below in pairwise(levels))  # a reader of headings misses none
+    assert all(below <= above + 1 for above, below in pairwise(levels))  # no heading level is skipped
     landmarks = page.landmarks()
-    assert len(set(landmarks)) == len(landmarks)  # a reader that jumps from one to another can tell them apart
+    assert len(set(landmarks)) == len(landmarks)  # landmarks can be told apart
     for tag, attributes in page.elements:
         assert tag not in {"style", "base", "iframe", "img", "math"}
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
@@ -290,7 +290,8 @@ async def test_new_replies_are_sent_to_an_open_page(node: NodeUnderTest) -> None
 
 
 async def test_a_text_that_is_its_own_title_is_listed_once(node: NodeUnderTest) -> None:
-    await opened(node, title="Who can read a long report?", body="Who can read a long report?")  # as a relay message is
+    # As in a relayed message.
+    await opened(node, title="Who can read a long report?", body="Who can read a long report?")
     assert (await shown(node, "/board")).text.count("Who can read a long report?") == 1
 
 
@@ -377,7 +378,7 @@ async def test_every_link_of_the_fixed_pages_leads_somewhere(node: NodeUnderTest
 
 
 async def test_the_reference_shows_code_as_code(node: NodeUnderTest) -> None:
-    """Once, it showed the backticks around it."""
+    """Code must not be shown with backticks around it."""
     assert "`" not in (await node.client.get("/reference")).text
     assert "<code>now</code>" in (await node.client.get("/reference/events")).text
 
@@ -393,6 +394,6 @@ async def test_a_reference_link_from_the_overview_has_its_anchor(node: NodeUnder
 
 @pytest.mark.parametrize("path", ["/board?q=tides&threshold=0.5", "/agents?q=tides", "/tasks?offset=0", "/board?x=1"])
 async def test_a_page_names_the_parameters_that_it_does_not_know(node: NodeUnderTest, path: str) -> None:
-    """Once, it named those of a search, too, and an unknown one twice."""
+    """Parameters of a search must not be named, nor an unknown parameter twice."""
     answer = await node.client.get(path)
     assert answer.headers.get_list("x-ignored-fields") == (["query.x"] if path.endswith("x=1") else [])

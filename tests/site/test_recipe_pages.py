@@ -1,4 +1,4 @@
-"""Recipes as pages, and as the Markdown that these are made from."""
+"""Recipes as pages, and as the Markdown from which the pages are made."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""A node at https://HOST/PATH, behind a proxy that strips the path: every address it gives leads below that path."""
+"""A node at https://HOST/PATH, behind a proxy that strips the path: every address that it gives leads below
+that path.
+"""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +28,7 @@ SEEN = (
     *("/board/0", "/board?", "/tasks/0", "/agents/", "/inbox/", "/recipes/", "/reference/board", "/static/site."),
     *("/board.atom", "/sitemap.xml", "/favicon.svg", "/llms-full.txt", "/.well-known/", "/api/v1/board/threads/0"),
 )
-"""Some of the places that the walk must visit."""
+"""Some of the addresses that the walk must visit."""
 
 WHERE = {"href", "src", "action", "data-page", "data-replies"}
 """Attributes that hold an address."""
@@ -34,7 +36,7 @@ WHERE = {"href", "src", "action", "data-page", "data-replies"}
 ABSOLUTE = re.compile(r"http://node\.example[^\s\"'<>`\\)\],|&]*")
 LOCATION = re.compile(r"<([^>]*)>")
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|/[\w-]{43}(?![\w-])|/ag_\w+")
-"""An id of something that was created."""
+"""An id of a created entity."""
 PARAMETER = "[^:]+"
 
 BLANK = re.compile(r"[${…]")
@@ -52,31 +54,31 @@ class Walk:
     """Follows every address that the node gives, as a client behind the proxy does."""
 
     def __init__(self, node: NodeUnderTest, document: dict[str, Any], made: str) -> None:
-        """`made`: a text with the ids of everything that exists; other ids are examples."""
+        """`made`: a text with the ids of everything that exists; all other ids are examples."""
         self._node = node
         self._made = made
         self._operations = [
             ([re.sub(r"\\\{\w+\\\}", PARAMETER, re.escape(step)) for step in _steps(path)], answered(operations))
             for path, operations in document["paths"].items()
         ]
-        """The documented paths, each step as a pattern, and their methods."""
+        """The documented paths, each component as a pattern, and their methods."""
         self.streams = {
             path
             for path, operations in document["paths"].items()
             if "text/event-stream" in str(operations.get("get", {}).get("responses"))
         }
         self.seen: dict[str, int] = {}
-        """Addresses below the path, with the status of the answer; 0 if GET is not for them."""
+        """Addresses below the path, with the status of the answer; 0 if they do not support GET."""
 
     async def follow(self, url: str, found_in: str) -> None:
-        """Ask for an address, and for those in the answer."""
+        """Request an address, and then the addresses in its answer."""
         whole = urljoin(BASE, url)
         if not whole.startswith(f"{HOST}/") and whole != HOST:
-            return  # elsewhere
+            return  # the address leads elsewhere
         path = urlsplit(whole).path
         assert path == ROOT or path.startswith(f"{ROOT}/"), f"{url} in {found_in} leads out of {ROOT}"
         asked = whole.removeprefix(BASE).partition("#")[0] or "/"
-        if asked in self.seen or asked.startswith("/blobs/"):  # these take a PUT, and are tried below
+        if asked in self.seen or asked.startswith("/blobs/"):  # /blobs/ takes PUT, and is tried below
             return
         methods, is_base = self._known(path.removeprefix(ROOT))
         if is_base and not methods:
@@ -92,7 +94,7 @@ class Walk:
         await self.ask(asked, found_in)
 
     async def ask(self, asked: str, found_in: str) -> None:
-        """Ask for a path, as the proxy hands it on."""
+        """Request a path, as the proxy forwards it."""
         answer = await self._node.client.get(asked)
         self.seen[asked] = answer.status_code
         needs_token = answer.status_code == 401 and asked.startswith("/api/v1/inboxes/")
@@ -101,17 +103,19 @@ class Walk:
             await self.follow(url, asked)
 
     def _known(self, path: str) -> tuple[set[str], bool]:
-        """The methods that are documented for a path, and whether there are operations below it."""
+        """Return the methods documented for a path, and whether there are operations below it."""
         steps = _steps(path)
         fits = [each for each in self._operations if all(map(re.fullmatch, each[0], steps))]
         exact = [each for each in fits if len(each[0]) == len(steps)]
-        # Of several, the one with the fewest parameters counts.
+        # If several paths match, the one with the fewest parameters counts.
         _, methods = min(exact, key=lambda each: "".join(each[0]).count(PARAMETER), default=(list[str](), set[str]()))
         return methods, any(len(shapes) > len(steps) for shapes, _ in fits)
 
 
 def answered(operations: dict[str, Any]) -> set[str]:
-    """The methods of a path; one that is only ever refused, as the extended card of A2A is, counts as another."""
+    """Return the methods of a path. An operation that always refuses, such as the extended card of A2A, counts as a
+    separate one.
+    """
     return {
         name if any(status < "4" for status in operation["responses"]) else f"refused {name}"
         for name, operation in operations.items()
@@ -123,7 +127,7 @@ def _steps(path: str) -> list[str]:
 
 
 def addresses(answer: httpx2.Response) -> Iterator[str]:
-    """Every address in an answer: those of its headers, of elements, and whole ones anywhere in its text."""
+    """Return every address in an answer: in headers, in elements, and whole ones anywhere in its text."""
     if location := answer.headers.get("location"):
         yield location
     yield from LOCATION.findall(answer.headers.get("link", ""))
@@ -137,7 +141,7 @@ def addresses(answer: httpx2.Response) -> Iterator[str]:
 
 
 async def stored(node: NodeUnderTest) -> dict[str, Any]:
-    """An artifact, uploaded as a client behind the proxy does."""
+    """Upload an artifact as a client behind the proxy does, and return it."""
     artifact = (await register(node)).json()
     assert artifact["upload_url"].startswith(f"{BASE}/blobs/")
     put = await upload(node, artifact | {"upload_url": artifact["upload_url"].removeprefix(BASE)})
@@ -148,7 +152,7 @@ async def stored(node: NodeUnderTest) -> dict[str, Any]:
 
 
 async def made(node: NodeUnderTest) -> list[httpx2.Response]:
-    """The answers by which one of each thing was made that has an address."""
+    """Create one of each thing that has an address, and return the answers."""
     client = node.client
     thread = await client.post("/api/v1/board", json={"title": "Looking for a parser", "body": "Who can parse a file?"})
     place = f"/api/v1/board/{thread.json()['id']}"
@@ -203,7 +207,7 @@ async def test_bytes_of_an_artifact_go_both_ways(node: NodeUnderTest) -> None:
 async def test_errors_are_explained_below_the_path(node: NodeUnderTest, path: str) -> None:
     refused = await node.client.get(path, headers={"accept": "text/html"})
     assert refused.status_code >= 400
-    if path != "/api/v1/mcp":  # which answers in its own form
+    if path != "/api/v1/mcp":  # MCP answers in its own form
         assert refused.headers["link"] == f'<{ROOT}/llms-full.txt#errors>; rel="help"'
     for url in addresses(refused):
         assert urlsplit(urljoin(BASE, url)).path.startswith(f"{ROOT}/"), url

@@ -1,4 +1,4 @@
-"""A Redis of its own for each test, short-lived and real; what is about connections runs on both event loops."""
+"""A real, short-lived Redis for each test. Tests of connections run on both event loops."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -15,11 +15,13 @@ from tests.support.servers import PATIENCE, RedisServer
 
 ON_BOTH_LOOPS = {"test_address.py", "test_batches.py", "test_calls.py", "test_calls_failing.py", "test_wakeups.py"}
 
-TIMEOUT = 1.0  # s a call may take where a test waits for that time to be over
+TIMEOUT = 1.0  # s that a call may take in tests that wait for the timeout
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]] | None:
-    """What a node's processes use, and asyncio's own loop, on which commands run."""
+    """Run tests of connections on uvloop, which a node's processes use, and on asyncio's own loop, which
+    commands use.
+    """
     if item.path.name in ON_BOTH_LOOPS:
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return None
@@ -32,7 +34,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 class Opener:
-    """Opens stores that are closed when the test ends, however it ends."""
+    """Opens stores that are closed at the end of the test, however it ends."""
 
     def __init__(self) -> None:
         self._opened: list[Store] = []
@@ -58,12 +60,12 @@ async def open_store() -> AsyncIterator[Opener]:
 
 @pytest_asyncio.fixture
 async def store(redis_server: RedisServer, open_store: Opener) -> Store:
-    """One whose calls fail for other reasons than a busy machine."""
+    """A store whose calls do not fail because the machine is busy."""
     return await open_store(redis_server.url, timeout=PATIENCE)
 
 
 class StepOf:
-    """Makes steps of a script that is no file of `lua/`, from its keys and arguments in the order of its header."""
+    """Creates steps of a script that is not in `lua/`, from its keys and arguments in the order of its header."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -74,7 +76,7 @@ class StepOf:
 
 
 def step(name: str, body: str, keys: int = 1, args: int = 0) -> StepOf:
-    """Steps of a script for a test: `body` sees key1.. and arg1.. as locals."""
+    """Create steps of a script for a test. `body` sees key1.. and arg1.. as locals."""
     header = [f"-- KEYS[{n}] key{n}  a key" for n in range(1, keys + 1)]
     header += [f"-- ARGV[{n}] arg{n}  an argument" for n in range(1, args + 1)]
     text = "\n".join(["#!lua", *header, "-- Returns whatever the test needs", "-- Slot of key1", body, ""])

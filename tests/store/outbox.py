@@ -1,4 +1,4 @@
-"""An outbox on a real server, as the tests of its readers use it: writing, reading, and what a dead reader leaves."""
+"""An outbox on a real server, for the tests of its readers: writing, reading, and what a dead reader leaves behind."""
 
 import asyncio
 import struct
@@ -25,7 +25,7 @@ WRITE = step("write", ANNOUNCE, args=1)
 
 
 class Seen:
-    """A handler that notes what it is given, and fails on what the test names."""
+    """A handler that records its events, and fails on the entities that a test names."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -43,7 +43,7 @@ class Seen:
 
 
 async def write(store: Store, *entities: str, stream: str = STREAM) -> list[bytes]:
-    """Ids of new events."""
+    """Write new events, and return their ids."""
     ids: list[bytes] = []
     for entity in entities:
         written = await store.run(WRITE(stream, entity))
@@ -56,7 +56,7 @@ async def write(store: Store, *entities: str, stream: str = STREAM) -> list[byte
 async def reading(
     store: Store, handle: Handler, group: str = GROUP, at_once: int = 1, *, may_fail: bool = False
 ) -> AsyncGenerator[None]:
-    """A consumer for as long as the context lasts. `may_fail`: some of its readers fail, and are started again."""
+    """Run a consumer for as long as the context lasts. `may_fail`: some of its readers fail, and are restarted."""
     stop = asyncio.Event()
     failed_before = counters.RESTARTS[f"events:{group}"]
     running = asyncio.create_task(Consumer(store, group, handle, at_once=at_once).run(stop))
@@ -69,12 +69,12 @@ async def reading(
 
 
 def raw(server: RedisServer, *command: str | bytes | int) -> Any:
-    """The answer as Redis gives it: redis-py makes its own of those about streams."""
+    """Return the answer as Redis sends it, because redis-py converts those about streams."""
     return server.do("EVAL", "return redis.call(unpack(ARGV))", 0, *command)
 
 
 def pending(server: RedisServer, group: str = GROUP) -> int:
-    """Events that somebody holds; -1 before anybody has joined."""
+    """Return the number of pending events; -1 before anybody has joined the group."""
     if not server.do("EXISTS", STREAM) or group.encode() not in {
         row[1] for row in raw(server, "XINFO", "GROUPS", STREAM)
     }:
@@ -83,24 +83,24 @@ def pending(server: RedisServer, group: str = GROUP) -> int:
 
 
 def held_by_the_dead(server: RedisServer, count: int, minutes: float = 1) -> None:
-    """As if a worker had read so many events that long ago, and died."""
+    """Make it look as if a worker had read this many events that long ago, and died."""
     server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
     server.do("XREADGROUP", "GROUP", GROUP, "the dead", "COUNT", count, "STREAMS", STREAM, ">")
     move(server, minutes)
 
 
 def move(server: RedisServer, minutes: float, deliveries: int = 1) -> None:
-    """Let what is pending have been delivered that long ago."""
+    """Make the pending events look as if they had been delivered that long ago."""
     for entry, owner, _, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
         age = ("IDLE", int(minutes * 60_000), "RETRYCOUNT", deliveries, "JUSTID")
         raw(server, "XCLAIM", STREAM, GROUP, owner, 0, entry, *age)
 
 
 def set_back(server: RedisServer) -> None:
-    """As if the clock had been set back since what is pending was delivered: it seems to be delivered in a day.
+    """Make it look as if the clock had been set back since the pending events were delivered: in a day from now.
 
-    No command says so, thus the copy that Redis makes of the outbox is changed: there, the time follows the id, which
-    comes once more at the end, with the consumer.
+    No command can do so, so the outbox is dumped, changed and restored. In the dump, the time of delivery follows the
+    id, which appears once more at the end, with the consumer.
     """
     dump = bytearray(raw(server, "DUMP", STREAM))
     for entry, _, idle, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
@@ -113,7 +113,7 @@ def set_back(server: RedisServer) -> None:
 
 
 def _crc64(data: bytes | bytearray) -> int:
-    """The checksum of what DUMP returns: CRC-64/Jones, as `crc64.c` of Redis."""
+    """Return the checksum used by DUMP: CRC-64/Jones, as in Redis' `crc64.c`."""
     crc = 0
     for byte in data:
         crc ^= byte

@@ -1,4 +1,4 @@
-"""Where a Redis is and how it is entered: URLs, passwords, databases, TLS."""
+"""The address of a Redis and the login: URLs, passwords, databases, TLS."""
 
 import re
 import ssl
@@ -12,7 +12,7 @@ from node.store.address import Access, ServerAddress, locate
 from tests.store.conftest import Opener
 from tests.support.servers import Proxy, RedisServer
 
-TLS = Path(__file__).parent / "tls"  # a certificate for localhost that signs itself
+TLS = Path(__file__).parent / "tls"  # a self-signed certificate for localhost
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_url_that_cannot_be_meant_is_refused(url: str) -> None:
     ],
 )
 def test_what_follows_a_slash_in_a_password_is_not_shown(url: str) -> None:
-    """It was taken for the database, for an option or for a path, and named as such in the log."""
+    """That part of a password must not be taken for the database, an option or a path, and be logged as such."""
     with pytest.raises(ValueError, match=r"^a / or \? in a user or password is written %2F or %3F$"):
         locate(url)
 
@@ -112,7 +112,7 @@ async def test_a_wrong_password_is_reported_as_the_reason(tmp_path: Path, open_s
 async def test_a_server_that_knows_no_login_does_not_make_the_password_known(
     tmp_path: Path, open_store: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Redis repeats what it was sent, and the reason is logged."""
+    """Redis' error repeats what it was sent, and the error is logged."""
     with RedisServer(tmp_path / "redis", "--rename-command", "AUTH", "") as server:
         store = await open_store(f"unix://ann:secret@{quote(str(server.socket))}", max_in_flight=10, required=False)
         with pytest.raises(StoreUnavailable, match=r"ERR unknown command 'AUTH'$"):

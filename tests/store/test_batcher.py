@@ -1,4 +1,4 @@
-"""What the requests of one turn of the event loop have to tell Redis, told together."""
+"""Changes that several requests make in one turn of the event loop are sent to Redis together."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from tests.support.servers import RedisServer, eventually
 
 @pytest.fixture
 def told() -> list[Sequence[str]]:
-    """What was told together."""
+    """The batches that were sent."""
     return []
 
 
@@ -38,7 +38,7 @@ async def test_items_of_one_turn_are_told_together(
 
 
 async def test_who_asks_after_them_in_the_same_turn_sees_them(store: Store, add: Callable[[str], None]) -> None:
-    store.send(("SET", "key", ""))  # so something is to be sent already
+    store.send(("SET", "key", ""))  # so that something is waiting to be sent
     add("a")
     add("b")
     assert await store.command("LRANGE", "list", 0, -1) == [b"a", b"b"]
@@ -52,7 +52,7 @@ async def test_they_are_told_although_nobody_asks(store: Store, add: Callable[[s
 
 
 async def test_items_of_several_turns_keep_their_order(store: Store, add: Callable[[str], None]) -> None:
-    """Also while the connection takes nothing."""
+    """This holds even while the connection accepts no data."""
     link = link_of(store)
     link.pause_writing()
     for item in "abc":
@@ -68,7 +68,9 @@ async def test_items_of_several_turns_keep_their_order(store: Store, add: Callab
 async def test_who_asks_sees_them_also_after_earlier_ones_were_given_up(
     redis_server: RedisServer, open_store: Opener
 ) -> None:
-    """Calls that were never sent still counted among those that go ahead, so later ones went behind the question."""
+    """Calls that were never sent must not count among those sent earlier, or later ones would be sent after the
+    question.
+    """
     store = await open_store(redis_server.url)
     link = link_of(store)
     batcher = Batcher[str](store, lambda items: [("RPUSH", "list", *items)])
@@ -84,7 +86,7 @@ async def test_who_asks_sees_them_also_after_earlier_ones_were_given_up(
 
 
 def link_of(store: Store) -> Link:
-    """The connection of a store."""
+    """Return the connection of a store."""
     link = store._connections()[0]._link  # pyright: ignore[reportPrivateUsage]
     assert link
     return link

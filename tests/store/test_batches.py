@@ -1,4 +1,4 @@
-"""Group commit: calls of one script that are made together travel and run together."""
+"""Group commit: calls of one script that are made together are sent and run together."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Calls when all is well: what goes in comes out, to whom it belongs."""
+"""Calls when nothing fails: each caller gets its own reply, unchanged."""
 
 import asyncio
 import random
@@ -132,7 +132,7 @@ async def test_an_argument_that_cannot_be_sent_fails_only_its_own_call(store: St
 async def test_a_failure_keeps_nothing_of_what_it_came_through(
     store: Store, without_collector: None, *, together: bool
 ) -> None:
-    """While Redis is out of reach every request fails, and each may hold a megabyte."""
+    """While Redis is out of reach, every request fails, and each may hold a megabyte."""
     unsendable = ("SET", "key", "\ud800")
     left: list[weakref.ref[set[str]]] = []
 

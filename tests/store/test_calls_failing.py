@@ -1,4 +1,4 @@
-"""Calls when Redis is not well: every one ends in time, says truly whether it was sent, and none is repeated."""
+"""Calls when Redis fails: every call ends in time, says truly whether it was sent, and is never repeated."""
 
 import asyncio
 import re
@@ -19,18 +19,18 @@ from tests.support.servers import PATIENCE, Proxy, RedisServer, eventually
 COUNT = step("count", "return redis.call('INCR', key1)")
 SPIN = step("spin", "while true do end")
 WRITE = step("write", "redis.call('DEL', key1) redis.call('SET', key1, arg1) return 1", args=1)
-TURN = 0.01  # s between two looks at a condition
+TURN = 0.01  # s between two checks of a condition
 
 
 async def noticed(store: Store) -> None:
-    """Return once the store knows that its connection is gone."""
+    """Return once the store has noticed the loss of its connection."""
     with pytest.raises(StoreUnavailable):
         while True:
             await store.command("PING")
 
 
 async def served(store: Store) -> RedisReply:
-    """The answer to ECHO, as soon as there is one."""
+    """Return the answer to ECHO, as soon as there is one."""
     while True:
         try:
             return await store.command("ECHO", "served")
@@ -40,19 +40,19 @@ async def served(store: Store) -> RedisReply:
 
 @pytest_asyncio.fixture
 async def store(redis_server: RedisServer, open_store: Opener) -> Store:
-    """One whose calls fail soon."""
+    """A store whose calls time out soon."""
     return await open_store(redis_server.url)
 
 
 @pytest_asyncio.fixture
 async def patient(redis_server: RedisServer, open_store: Opener) -> Store:
-    """One that waits for a server that restarts, however long that takes a busy machine."""
+    """A store whose calls wait for a server that restarts, however long that takes on a busy machine."""
     return await open_store(redis_server.url, timeout=PATIENCE)
 
 
 @pytest_asyncio.fixture
 async def early(tmp_path: Path, open_store: Opener) -> AsyncIterator[tuple[RedisServer, Store]]:
-    """A store opened before its server was started."""
+    """A store that was opened before its server was started."""
     server = RedisServer(tmp_path / "redis")
     async with await open_store(server.url, required=False) as store:
         yield server, store
@@ -90,7 +90,7 @@ async def test_when_redis_has_been_gone_for_long_calls_are_refused_without_waiti
     early: tuple[RedisServer, Store],
 ) -> None:
     _, store = early
-    with pytest.raises(StoreUnavailable):  # waits for its deadline at most, then it is long enough
+    with pytest.raises(StoreUnavailable):  # waits for its deadline at most; after that, Redis counts as gone for long
         await store.command("PING")
     task = asyncio.create_task(store.command("PING"))
     await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_calls_made_while_redis_restarts_wait_and_succeed(redis_server: Re
 async def test_the_log_says_once_why_a_lost_server_cannot_be_reached_and_again_when_that_changes(
     redis_server: RedisServer, store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a lost connection it said nothing but that, however long the server was gone."""
+    """Otherwise the log says nothing after the loss of the connection, however long the server is gone."""
     attempts = 0
 
     async def counted(server: ServerAddress, access: Access, timeout: float) -> link.Link:
@@ -144,7 +144,7 @@ async def test_the_log_says_once_why_a_lost_server_cannot_be_reached_and_again_w
 async def test_a_call_is_told_why_a_server_that_accepts_connections_and_answers_nothing_cannot_be_used(
     redis_server: RedisServer, store: Store
 ) -> None:
-    """The reason was empty, then `TimeoutError`: such an exception says nothing by itself."""
+    """The reason must not be empty or just `TimeoutError`, because such exceptions have no message of their own."""
     redis_server.pause()
     reasons: set[str] = set()
     async with asyncio.timeout(PATIENCE):
@@ -186,14 +186,14 @@ async def test_a_frozen_server_costs_each_call_its_deadline_and_no_reply_goes_as
     [connection] = store._connections()  # pyright: ignore[reportPrivateUsage]
     used = connection._link  # pyright: ignore[reportPrivateUsage]
     assert used
-    used.heard_at -= 3600  # for an hour nobody has used it
+    used.heard_at -= 3600  # as if nobody had used the connection for an hour
     redis_server.pause()
     with capture_logs() as logs:
         outcomes = await asyncio.gather(*(store.command("ECHO", n) for n in range(50)), return_exceptions=True)
         assert all(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
         await eventually(lambda: store.stats.reconnects)
     [lost] = [each for each in logs if each["event"] == "redis connection lost"]
-    silence = re.fullmatch(r"silent for (\S+) s", lost["reason"])  # it said "closed", as if the server had done that
+    silence = re.fullmatch(r"silent for (\S+) s", lost["reason"])  # not "closed", as if the server had done that
     assert silence
     assert float(silence[1]) < 3600
     redis_server.resume()
@@ -211,7 +211,7 @@ async def test_calls_while_the_server_is_frozen_are_all_settled_and_told_whether
     async with asyncio.timeout(PATIENCE):
         while len(outcomes) < 15:
             outcomes += await asyncio.gather(*(store.command("PING") for _ in range(5)), return_exceptions=True)
-    # The first were sent. The connection was dropped after them, so the others wait for one, or are refused at once.
+    # The first five were sent, then the connection was dropped. The others wait for a new one or are refused at once.
     assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 5 + [StoreUnavailable] * 10
     assert store.stats.in_flight == 0
     redis_server.resume()
@@ -222,7 +222,7 @@ async def test_a_call_that_a_connected_server_takes_too_late_is_told_so(store: S
     [connection] = store._connections()  # pyright: ignore[reportPrivateUsage]
     assert connection._link  # pyright: ignore[reportPrivateUsage]
     connection._link.pause_writing()  # pyright: ignore[reportPrivateUsage]
-    with pytest.raises(StoreUnavailable, match="does not take what it is sent"):  # it said "connecting to Redis"
+    with pytest.raises(StoreUnavailable, match="does not take what it is sent"):  # not "connecting to Redis"
         await store.command("PING")
 
 
@@ -290,9 +290,9 @@ async def test_a_slow_server_fails_the_late_call_and_keeps_the_connection(
 ) -> None:
     async with Proxy(redis_server) as network:
         store = await open_store(network.url, timeout=PATIENCE / 6)
-        assert await store.command("ECHO", "in time") == b"in time"  # so the server has been heard of lately
+        assert await store.command("ECHO", "in time") == b"in time"  # so that the server was heard of recently
         network.flowing.clear()
-        store.timeout = TURN  # of each call; the connection is given up only after the timeout that it was made with
+        store.timeout = TURN  # of each call; the connection is given up only after the timeout it was opened with
         with pytest.raises(OutcomeUnknown):
             await store.command("ECHO", "late")
         store.timeout = PATIENCE

@@ -1,4 +1,4 @@
-"""A difference of clocks is told, and its end; so is a clock that was set."""
+"""A difference of clocks is reported, and so are its end and a clock that was set."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from tests.support.servers import RedisServer, eventually
 async def test_a_late_answer_is_no_difference_of_clocks(
     monkeypatch: pytest.MonkeyPatch, theirs: Sequence[int], ahead: int
 ) -> None:
-    """It came ten seconds after the question. Of several primaries, the one that is off the most counts."""
+    """The answer came ten seconds after the question. Of several primaries, the one that differs most counts."""
     replies = [[str(each).encode(), b"0"] for each in theirs]
     monkeypatch.setattr(clock, "time", Mock(time=Mock(side_effect=[1000.0, 1010.0])))
     assert await clock.skew(Mock(everywhere=AsyncMock(return_value=replies))) == ahead

@@ -1,4 +1,4 @@
-"""Slot arithmetic against the server's own."""
+"""Slot arithmetic compared with the server's own."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What is due is taken by one worker, which learns when to look again (lua/due_take.lua)."""
+"""Due members are taken by one worker, which learns when to look again (lua/due_take.lua)."""
 
 from node.store import keys
 from node.store.due import TakenNames, take_due

@@ -1,4 +1,6 @@
-"""What a Redis keeps is read from its servers and told as it is, also where that is less than promised (DESIGN 10)."""
+"""The durability of a Redis is read from its servers and reported truly, even if it is less than promised
+(DESIGN 10).
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -49,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         ({"min-replicas-to-write": "1", "appendfsync": "everysec"}, "everysec"),
         ({"maxmemory": "64mb", "maxmemory-policy": "allkeys-lru"}, "none"),
         ({"maxmemory": "64mb", "maxmemory-policy": "volatile-ttl"}, "none"),
-        ({"maxmemory-policy": "allkeys-lru"}, "always"),  # without a limit nothing is evicted
+        ({"maxmemory-policy": "allkeys-lru"}, "always"),  # without a memory limit nothing is evicted
         ({"maxmemory": "64mb"}, "always"),
     ],
 )
@@ -80,7 +82,7 @@ async def test_a_server_that_does_not_tell_is_unknown(tmp_path: Path, open_store
 async def test_a_server_that_tells_only_some_of_its_settings_is_unknown(
     server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch, untold: str
 ) -> None:
-    """As some hosted ones do."""
+    """Some hosted servers do so."""
     store = await open_store(server.url)
     everywhere = store.everywhere
 
@@ -115,7 +117,7 @@ async def test_health_says_what_is_kept_now_and_not_what_was_promised(server: Re
         server.do("CONFIG", "SET", name, value)
     async with running(settings_for(server.url, durability="replicated")) as node:
 
-        async def told(kept: str) -> bool:  # within the tenth of a second that an answer is reused
+        async def told(kept: str) -> bool:  # an answer is reused for a tenth of a second
             return bool((await node.client.get("/health")).json()["capabilities"]["durability"] == kept)
 
         await until(lambda: told("always"))
@@ -124,12 +126,12 @@ async def test_health_says_what_is_kept_now_and_not_what_was_promised(server: Re
         server.do("CONFIG", "SET", "appendonly", "yes")
         server.do("CONFIG", "SET", "min-replicas-to-write", 1)
         await until(lambda: told("replicated"))
-        # And it means that: no replica follows, so nothing is acknowledged.
+        # The setting takes effect: no replica follows, so nothing is acknowledged.
         refused = await node.client.post("/api/v1/sessions")
         assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.unavailable")
         server.do("CONFIG", "SET", "min-replicas-to-write", 0)
         assert (await node.client.post("/api/v1/sessions")).status_code == 201
-        # The index of what the node can do is cached for minutes, so it does not say.
+        # The capability index is cached for minutes, so it does not state the durability.
         index = (await node.client.get("/.well-known/agent.json")).json()
         assert "durability" not in index["capabilities"]
 

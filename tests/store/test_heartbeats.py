@@ -1,4 +1,4 @@
-"""Workers that live say so; what a dead one held is handled by another within seconds."""
+"""Workers announce that they are alive. What a dead one held is handled by another within seconds."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tests.support.servers import RedisServer, eventually
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is silent for half a second is dead; nothing is taken over because of its age."""
+    """Make a worker count as dead after half a second of silence, and take nothing over because of its age."""
     monkeypatch.setattr("node.store.heartbeats.BEAT_SECONDS", 0.05)
     monkeypatch.setattr("node.store.heartbeats.SILENT_MS", 500)
     monkeypatch.setattr("node.store.outbox.ABANDONED_MS", 100)
@@ -25,7 +25,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Worker:
-    """One consumer with its beat, which a test may kill."""
+    """A consumer with its heartbeat, which a test may kill."""
 
     def __init__(self, store: Store, name: str) -> None:
         self.seen = Seen()

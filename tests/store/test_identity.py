@@ -1,4 +1,4 @@
-"""A Redis tells whose data it holds: a process with another secret, or of an unknown schema, does not work on it.
+"""A Redis records whose data it holds: a process with another secret, or with an unknown schema, refuses to work on it.
 
 `tests/store/written_by_1_0_0.json` is what version 1.0.0 wrote, key by key.
 """
@@ -26,7 +26,7 @@ USAGE_ERROR = 2
 
 @pytest.fixture
 def kept(empty_redis: RedisServer | Cluster) -> RedisServer | Cluster:
-    """A Redis with what 1.0.0 wrote."""
+    """A Redis with the data that 1.0.0 wrote."""
     for row in FIRST_VERSION["keys"]:
         empty_redis.do("RESTORE", row["key"], row["ttl"], base64.b64decode(row["dump"]))
     return empty_redis

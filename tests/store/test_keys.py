@@ -32,16 +32,19 @@ def test_ids_of_one_partition_are_distinct_and_in_order_of_time(new: Callable[[i
 
 
 def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
-    """The ids of the library count up within a millisecond: all but their last 32 bits were known."""
+    """The ids of the library count up within a millisecond: one id would reveal all but the last 32 bits of the
+    next.
+    """
     tails = [UUID(ids.unlisted_id()).int & (2**62 - 1) for _ in range(2000)]
     steps = [abs(after - before) for before, after in pairwise(tails)]
     assert min(steps) > 2**34
     ones = [sum(tail >> bit & 1 for tail in tails) for bit in range(62)]
-    assert all(800 < count < 1200 for count in ones)  # each bit is as often set as not: 9 standard deviations
+    # Each bit is set about half of the time: a tolerance of 9 standard deviations.
+    assert all(800 < count < 1200 for count in ones)
 
 
 def test_processes_that_are_forked_make_different_ids() -> None:
-    """Random numbers are fetched many at a time; a child must not go on with those of its parent."""
+    """Random numbers are fetched many at a time, and a child must not continue with those of its parent."""
     program = (
         "import os; from node.store import ids; ids.unlisted_id(); child = os.fork();"
         "os.write(1, ''.join(ids.unlisted_id() + ' ' for _ in range(50)).encode()); child and os.waitpid(child, 0)"

@@ -1,4 +1,4 @@
-"""Places in limits and quotas, and bytes of a day, to the millisecond and the byte."""
+"""Places in limits and quotas, and a client's bytes of the day, to the millisecond and the byte."""
 
 from collections import defaultdict
 
@@ -37,11 +37,11 @@ NEIGHBOURS = [f"2001:db8:1:{number}::/64" for number in range(SITE_SHARE + 1)]
 COUNT, WINDOW = 2, 60_000
 
 Logs = defaultdict[str, list[int]]
-"""When requests were accepted (ms), the oldest first, by client or site."""
+"""Times of accepted requests (ms), oldest first, by client or site."""
 
 
 def expected(logs: Logs, client: str, now: int) -> LimitState:
-    """How a request in a limit that is kept for sites, too, is answered; noted if it is accepted."""
+    """Return the expected answer in a limit that also applies to sites. An accepted request is recorded."""
     limits = {client: COUNT, site_of(client): COUNT * SITE_SHARE if site_of(client) != client else COUNT}
     for name, most in limits.items():
         logs[name] = [at for at in logs[name] if now - at < WINDOW]

@@ -1,4 +1,4 @@
-"""What is put into lists by what was read of it is looked at again."""
+"""Entities are read again after they have been put into lists, in case they have changed meanwhile."""
 
 from node.store import Store, keys
 from node.store.lists import Listing, project

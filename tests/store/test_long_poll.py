@@ -1,4 +1,4 @@
-"""Reads that wait: what they keep meanwhile."""
+"""Waiting reads: what they keep in memory meanwhile."""
 
 import asyncio
 import weakref
@@ -11,7 +11,7 @@ CHANNEL = "thread:{2a}:1"
 
 
 class Thing:
-    """What a read returns."""
+    """The result of a read."""
 
 
 async def test_a_read_that_waits_keeps_nothing_of_what_it_has_read(store: Store) -> None:
@@ -29,7 +29,7 @@ async def test_a_read_that_waits_keeps_nothing_of_what_it_has_read(store: Store)
     waiting = asyncio.create_task(
         wait_for_change(store.wakeups, CHANNEL, LONG, look, is_new=lambda _: len(read) == 2, lasts=lasts)
     )
-    await waits.wait()  # after which it is not asked again until it waits
+    await waits.wait()  # `lasts` is the last call before the read waits
     assert [each() for each in read] == [None]
     await store.command("SPUBLISH", CHANNEL, "reply")
     assert await waiting is read[1]()

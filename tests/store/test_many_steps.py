@@ -1,4 +1,4 @@
-"""Many steps in one trip, and any number of them some at a time."""
+"""Many steps in one round trip, and any number of steps in several."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def test_one_caller_runs_any_number_of_steps_and_leaves_calls_for_others(
 
 
 async def test_one_step_that_fails_keeps_no_other_from_running(store: Store, redis_server: RedisServer) -> None:
-    """The second was not sent again after Redis had said that it does not know the script."""
+    """After Redis has said that it does not know the script, the other steps must be sent again."""
     with pytest.raises(CommandFailed):
         await store.run(BROKEN("key"))
     redis_server.do("SCRIPT", "FLUSH")

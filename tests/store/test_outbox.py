@@ -85,7 +85,7 @@ async def test_an_event_that_was_not_handled_comes_again(store: Store, redis_ser
 async def test_an_event_that_was_not_handled_is_not_renewed(
     store: Store, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would come again only with the next event of its outbox, if there ever is one."""
+    """A renewed event would come again only with the next event of its outbox, if there ever is one."""
     for name, value in {"STALE_MS": 200, "RENEW_SECONDS": 0.02, "TAKE_OVER_SECONDS": 0.0, "POLL_SECONDS": 0.02}.items():
         monkeypatch.setattr(outbox, name, value)
     seen.bad = {"bad"}
@@ -128,7 +128,7 @@ async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_
     async with reading(store, handle):
         await write(store, "a", "b")
         await eventually(lambda: pending(redis_server) > 0)
-        for _ in range(500):  # in which one that did not wait would have tried again and again
+        for _ in range(500):  # a reader that did not wait would try again and again meanwhile
             await store.command("PING")
         assert tries <= 2, "once for each wake-up"
         failing = False
@@ -245,7 +245,7 @@ async def test_outboxes_that_nobody_reads_yet_are_joined_when_a_full_redis_has_r
 
 
 async def refused(server: RedisServer) -> bool:
-    """Whether somebody was told that there is no memory."""
+    """Return whether a client was refused for lack of memory."""
     return "errorstat_OOM" in server.info("errorstats")
 
 

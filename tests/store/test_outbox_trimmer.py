@@ -1,4 +1,4 @@
-"""Events that every group has acknowledged are trimmed, and consumers that are gone deleted (DESIGN 4)."""
+"""Events that every group has acknowledged are trimmed, and consumers that no longer exist are deleted (DESIGN 4)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from tests.support.servers import RedisServer, eventually
 
 
 class TestOutboxTrimmer:
-    """An outbox keeps what some group has not acknowledged."""
+    """An outbox keeps the events that some group has not acknowledged."""
 
     async def lengths(self, store: Store, server: RedisServer, groups: Sequence[str]) -> tuple[int, bytes]:
-        """Length of the outbox after trimming, and the id of its oldest event."""
+        """Return the length of the outbox after trimming, and the id of its oldest event."""
         await OutboxTrimmer(store, groups).trim(STREAM)
         return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
 

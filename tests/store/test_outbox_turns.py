@@ -1,4 +1,4 @@
-"""When a reader of an outbox asks for events, how many it gets at a time, and how many readers are at work at once."""
+"""When a reader of an outbox asks for events, how many it gets at a time, and how many readers work at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,15 +40,15 @@ async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
     monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 0.0)
     await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
     async with reading(store, seen):
-        await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
+        await eventually(lambda: seen.entities == {"last"})  # by then, all outboxes have had their first turn
         monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 3.0)
         await write(store, "a")
         await eventually(lambda: "a" in seen.entities and pending(redis_server) == 0)
         await write(store, "b")
-        for _ in range(50):  # in which a reader that did not rest would have handled it
+        for _ in range(50):  # a reader that did not rest would handle it meanwhile
             await store.command("PING")
         await write(store, "c")
-        monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 0.0)  # the one that has begun goes on
+        monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 0.0)  # the current rest ends as planned
         await eventually(lambda: len(seen.entities) == 4)
     assert seen.batches == [["last"], ["a"], ["b", "c"]]
 
@@ -64,11 +64,11 @@ async def test_a_reader_asks_redis_for_events_when_it_is_woken_and_not_before(
 
     await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
     async with reading(store, seen):
-        await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
+        await eventually(lambda: seen.entities == {"last"})  # by then, all outboxes have had their first turn
         await write(store, "a")
         await eventually(lambda: "a" in seen.entities and pending(redis_server) == 0)
         reads = calls("xreadgroup")
-        for _ in range(50):  # in which one that did not wait would have asked
+        for _ in range(50):  # a reader that did not wait would ask meanwhile
             await store.command("PING")
         assert calls("xreadgroup") == reads
         assert calls("xautoclaim") == ids.PARTITIONS, "one search for what the dead have left"

@@ -1,4 +1,4 @@
-"""When to look into which partition: everywhere at intervals, and where something is due, in time."""
+"""When to look into which partition: into all of them at intervals, and in time into those where something is due."""
 
 import asyncio
 

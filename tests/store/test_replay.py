@@ -1,4 +1,4 @@
-"""Signatures and the partitions where they are recorded (`node.store.replay`)."""
+"""Used signatures, and the partitions in which they are recorded (`node.store.replay`)."""
 
 import pytest
 

@@ -37,7 +37,7 @@ async def test_a_header_may_let_any_number_of_arguments_follow(store: Store) -> 
 
 
 async def batch(store: Store, script: Script, *calls: tuple[str, int]) -> RedisReply:
-    """What a batch of calls with one key and one argument each answers."""
+    """Return the answers to a batch of calls with one key and one argument each."""
     await store.everywhere("SCRIPT", "LOAD", script.batch_source)
     return await store.command(*script.batch([([key], [arg]) for key, arg in calls]))
 

@@ -1,4 +1,4 @@
-"""How a process of Redis is told from the one that served before."""
+"""How a Redis process is distinguished from the one that served before."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ async def test_a_server_that_was_restarted_is_another_and_all_processes_agree(
 
 
 async def test_a_server_at_a_socket_of_this_machine_has_no_id(redis_server: RedisServer, open_store: Opener) -> None:
-    """It is the embedded one, mostly, which starts again with the node and has lost nothing."""
+    """Such a server is usually the embedded one, which restarts together with the node and has lost nothing."""
     assert (await open_store(redis_server.url, timeout=PATIENCE)).server_id(KEY) == 0
 
 

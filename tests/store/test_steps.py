@@ -1,4 +1,4 @@
-"""Steps: what a function declares is what the header of its script names, and what it is given is what is sent."""
+"""Steps: a function declares what its script's header names, and what it is given is what is sent."""
 
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +14,7 @@ RATE = Key("rate:{00}:relay:203.0.113.7")
 
 
 def limit_take(*, rate: Key, site: Key, count: int, site_count: int, seconds: int) -> None:
-    """As lua/limit_take.lua says."""
+    """Declares the same parameters as lua/limit_take.lua."""
 
 
 def test_the_values_are_sent_in_the_order_of_the_header_whatever_theirs() -> None:

@@ -27,13 +27,13 @@ COUNTED = step(
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    """One that keeps all that is logged, whatever happens to it."""
+    """A server that keeps everything logged, whatever happens to it."""
     with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
         yield server
 
 
 def logged(server: RedisServer) -> int:
-    """Bytes of its log."""
+    """Return the size of the log in bytes."""
     return int(server.info("persistence")["aof_current_size"])
 
 
@@ -52,7 +52,7 @@ async def test_a_request_that_is_only_counted_writes_nothing_to_the_log(
 
 async def test_a_crash_forgets_counts_and_nothing_else(redis_server: RedisServer, open_store: Opener) -> None:
     async def say_hello(store: Store) -> str | None:
-        """The id of the message; None if it was a loop, as the third of its kind is."""
+        """Relay a message, and return its id; None if it was silenced as a loop, like the third equal one."""
         kept, _ = await RelayStore(store, 60).accept(Unlimited(CLIENT), "digest", None, 60_000, ["payload", "Hello"])
         return kept
 

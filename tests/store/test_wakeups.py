@@ -1,4 +1,4 @@
-"""Wake-ups: who listens hears, and who may have missed something is told to look."""
+"""Wake-ups: listeners hear, and a listener that may have missed something is told to look."""
 
 import asyncio
 import time
@@ -47,7 +47,7 @@ async def test_a_wait_that_a_message_ended_ends_no_later_one(store: Store) -> No
         await store.command("SPUBLISH", "channel", "first")
         await waiting
         waiting = asyncio.create_task(listener.next(PATIENCE))
-        assert await silent.next(0.2) is None  # longer than the first would have waited
+        assert await silent.next(0.2) is None  # longer than the first call would have waited
         await store.command("SPUBLISH", "channel", "second")
         assert await waiting == b"second"
 
@@ -149,10 +149,10 @@ async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
 
 
 async def heard_again(server: RedisServer, listener: Listener) -> None:
-    """The channel carries messages once more."""
+    """Check that the listener is told to look, and then hears the channel again."""
     message = await listener.next(PATIENCE)
     assert message == b""
-    while message == b"":  # once more, if a busy machine has been silent for too long
+    while message == b"":  # repeated, in case a busy machine was silent for too long
         server.do("SPUBLISH", "channel", "after")
         message = await listener.next(PATIENCE)
     assert message == b"after"
@@ -207,7 +207,7 @@ async def test_a_process_that_was_held_up_itself_keeps_its_connection(
 
     with await store.wakeups.listen("channel") as listener:
         before = asked()
-        await eventually(lambda: asked() > before + 1)  # it has asked and been answered often
+        await eventually(lambda: asked() > before + 1)  # the connection has been checked several times
         time.sleep(1.5)  # noqa: ASYNC251  # the event loop stands still: nothing is asked, and nothing heard
         before = asked()
         await eventually(lambda: asked() > before + 1)
@@ -227,7 +227,7 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
 async def test_a_subscription_that_the_server_refused_is_tried_again(
     redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with CLUSTERDOWN, for a reason that a single server has, too."""
+    """The server here refuses for a reason that a single server can have; a cluster would with CLUSTERDOWN."""
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     redis_server.do("ACL", "SETUSER", "default", "resetchannels")
     listening = asyncio.create_task(store.wakeups.listen("channel"))

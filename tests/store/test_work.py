@@ -1,4 +1,4 @@
-"""What clients owe for work that was done for them, and how they work it off."""
+"""What clients owe for work done for them, and how the debt is worked off."""
 
 import asyncio
 
@@ -91,7 +91,7 @@ async def test_a_site_owes_as_much_as_some_of_its_clients(clock: Clock) -> None:
 
 
 async def test_charges_that_come_at_once_are_all_counted(redis_server: RedisServer, open_store: Opener) -> None:
-    """From several processes, as the store sees them."""
+    """The two stores stand in for two processes."""
     stores, limit = [WorkStore(await open_store(redis_server.url)) for _ in range(2)], Limit(100, 3600)
     await asyncio.gather(*(stores[n % 2].spend("pages", CLIENT, 5, limit) for n in range(40)))
     assert 3500 < await stores[0].spend("pages", CLIENT, 0, limit) <= 101 * 36, "200 are owed"

@@ -1,13 +1,13 @@
-"""What an answer of a node says, whoever asked."""
+"""What a node's answer says, for any HTTP client."""
 
 from typing import Any, Protocol
 
 NOT_ENGLISH = "Queries must be submitted in plain English (en-US), code and other languages in quotation marks; "
-"""How the refusal of a text in another language begins (SPEC 7)."""
+"""Beginning of the refusal of a text in another language (SPEC 7)."""
 
 
 class Answer(Protocol):
-    """An answer, as httpx2 and httpx give it."""
+    """An answer, of httpx2 or httpx."""
 
     @property
     def status_code(self) -> int: ...
@@ -22,11 +22,11 @@ class Answer(Protocol):
 
 
 def json_of(answer: Answer, status: int = 200) -> Any:
-    """The JSON of an answer that must have this status."""
+    """Return the JSON of an answer, which must have this status."""
     assert answer.status_code == status, answer.text
     return answer.json()
 
 
 def refused(answer: Answer) -> tuple[int, str]:
-    """Status and code of a refusal."""
+    """Return status and error code of a refusal."""
     return answer.status_code, answer.headers["x-error-code"]

@@ -1,4 +1,4 @@
-"""How much the tests that try many cases try: a part by default, all with FAULTS=full (`make faults`, `make fuzz`)."""
+"""How many cases the randomised tests try: a part by default, all with FAULTS=full (`make faults`, `make fuzz`)."""
 
 import os
 
@@ -8,5 +8,7 @@ FULL = os.environ.get("FAULTS") == "full"
 
 
 def tries(examples: int, steps: int = 50) -> settings:
-    """That many examples in full, a third of them otherwise; those of a state machine of so many steps each."""
+    """Return settings for `examples` examples in a full run and a third of them otherwise. `steps` is the length of a
+    state machine's run.
+    """
     return settings(max_examples=examples if FULL else examples // 3, stateful_step_count=steps)

@@ -1,4 +1,4 @@
-"""An in-memory store, for tests that need thousands of steps or their own clock; all others use a real Redis.
+"""An in-memory store, for tests that need thousands of steps or a clock of their own. All other tests use a real Redis.
 
 As in a cluster, all keys of a step must be in one slot.
 """
@@ -20,11 +20,11 @@ from node.store.steps import Step
 from node.store.store import Wanted
 
 Commands = Any
-"""fakeredis, whose own types are partial."""
+"""A fakeredis client, whose own types are incomplete."""
 
 
 class FakeStore(Store):
-    """The Store of one fakeredis server."""
+    """A Store on one fakeredis server."""
 
     def __init__(self) -> None:
         super().__init__(timeout=1.0, max_in_flight=1)
@@ -48,7 +48,7 @@ class FakeStore(Store):
     def _run(self, step: Step) -> RedisReply:
         tags = {key[key.index("{") : key.index("}")] for key in step.keys}
         assert len(tags) == 1, f"{step.script.name}: {step.keys}"
-        # fakeredis knows neither the #!lua line nor set_repl, and has no log.
+        # fakeredis supports neither the #!lua line nor set_repl, and has no log.
         source = "redis.set_repl = function() end\n" + step.script.single_source.partition("\n")[2]
         return cast("RedisReply", self.redis.execute_command("EVAL", source, len(step.keys), *step.keys, *step.args))
 
@@ -88,14 +88,14 @@ class FakeStore(Store):
 
 
 class Clock:
-    """The clock of every fakeredis in the process, while `installed`."""
+    """The clock of every fakeredis in the process while it is `installed`."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
         self._stopped_at = int(time.time())  # a whole second, so that milliseconds are exact
 
     def time(self) -> float:
-        """Seconds since 1970; it moves only when told to."""
+        """Return seconds since 1970. The clock moves only when a test moves it."""
         return self._stopped_at + self._ahead
 
     def advance(self, seconds: float) -> None:
@@ -104,7 +104,7 @@ class Clock:
     @classmethod
     @contextmanager
     def installed(cls) -> Generator["Clock"]:
-        """A clock that fakeredis uses for TIME and for the TTL of keys, until the end of the block."""
+        """Make fakeredis use this clock for TIME and for TTLs until the end of the block."""
         clock = cls()
         with patch.object(server, "time", clock), patch.object(expiry, "time", clock):
             yield clock

@@ -1,4 +1,4 @@
-"""A server that gives every request the same answer, or none."""
+"""A server that gives every request the same answer, or no answer."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -7,13 +7,13 @@ from typing import Self
 
 
 def answer(status: str, content: bytes = b"", *headers: str) -> bytes:
-    """The bytes of an answer, after which the connection ends."""
+    """Return the bytes of an answer after which the connection closes."""
     lines = (f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(content)}", "Connection: close", "", "")
     return "\r\n".join(lines).encode() + content
 
 
 class LocalServer(ABC):
-    """A server on a free port, for as long as the context lasts. Its connections carry one request each."""
+    """A server on a free port for as long as the context lasts. Each connection carries one request."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -28,12 +28,12 @@ class LocalServer(ABC):
 
 
 class FixedAnswer(LocalServer):
-    """The server. Without an answer it stays silent, and keeps its connections open."""
+    """Gives every request the same answer. Without an answer, it stays silent and keeps its connections open."""
 
     def __init__(self, reply: bytes = b"") -> None:
         self._reply = reply
         self.heads: list[bytes] = []
-        """The heads of its requests."""
+        """Heads of the received requests."""
 
     async def _serve(self, client: asyncio.StreamReader, reply: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):

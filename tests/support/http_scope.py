@@ -1,4 +1,4 @@
-"""A request as a server tells an application of it, for tests that call the application themselves."""
+"""ASGI scopes for tests that call an application directly."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ HOST: Header = (b"host", b"node.example")
 
 
 def http_scope(method: str, path: str, *headers: Header, client: str = "203.0.113.7") -> dict[str, Any]:
-    """The ASGI scope of a request with these headers and no others."""
+    """Return the ASGI scope of a request with exactly these headers."""
     return {
         "type": "http",
         "method": method,

@@ -9,17 +9,17 @@ from node.store.store import Wanted
 
 
 class Interrupted:
-    """What a reader needs of a store. `happens` is run after its first command."""
+    """The part of a store that readers use. `happens` runs once, after the first command."""
 
     def __init__(self, store: Store, happens: Callable[[], Awaitable[object]], first: int = 0) -> None:
-        """`first`: index of the one of several commands given together that runs before `happens`."""
+        """`first`: index of the command after which `happens` runs, where several commands are given together."""
         self._store = store
         self._happens = happens
         self._first = first
         self._is_over = False
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else, unchanged."""
+        """Pass everything else through unchanged."""
         return getattr(self._store, name)
 
     async def command(self, *args: Arg) -> RedisReply:

@@ -1,4 +1,4 @@
-"""Which keys may stay in Redis for ever, and why; all others must have a TTL."""
+"""Which keys may stay in Redis for ever, and why. All others must have a TTL."""
 
 import fnmatch
 
@@ -57,7 +57,7 @@ LASTING = {
 
 
 def keys_without_end(server: RedisServer | Cluster) -> list[str]:
-    """Keys without a TTL that LASTING does not have."""
+    """Return the keys without a TTL that LASTING does not allow."""
     servers = server.running_primaries() if isinstance(server, Cluster) else [server]
     names = [name.decode() for each in servers for name in each.do("EVAL", WITHOUT_END, 0)]
     return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in LASTING)]

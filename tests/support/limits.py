@@ -1,10 +1,10 @@
-"""Every limit of a node at once: as settings, and as environment variables."""
+"""Every limit of a node at once, as settings and as environment variables."""
 
 from node.config import Limit, Limits
 
 
 def every_limit(count: int, seconds: int) -> Limits:
-    """The same for each class of requests."""
+    """Return the same limit for each class of requests."""
     return Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(count, seconds)))
 
 

@@ -1,4 +1,4 @@
-"""What of a class is in memory, for tests of what is kept and what is let go."""
+"""Which objects of a class are in memory, for tests of what is kept and what is freed."""
 
 import gc
 from typing import TypeVar
@@ -7,10 +7,10 @@ Kind = TypeVar("Kind")
 
 
 def living(kind: type[Kind]) -> list[Kind]:
-    """All objects of `kind` that the collector knows.
+    """Return all objects of `kind` that the garbage collector tracks.
 
-    Their types are compared, since `isinstance` asks an object for its class, and some objects of libraries that other
-    tests have loaded answer with a warning.
+    Types are compared because `isinstance` asks each object for its class, and some objects of libraries that other
+    tests loaded emit a warning when asked.
     """
     gc.collect()
     return [each for each in gc.get_objects() if type(each) is kind]

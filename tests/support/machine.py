@@ -1,4 +1,4 @@
-"""What state machines share: an in-memory store whose clock moves only when told to, and steps that may be refused."""
+"""Base of the state machines: an in-memory store with a clock that tests move, and steps that may be refused."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """A machine with such a store, and its time in seconds."""
+    """A state machine with such a store; its time is in seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.stack.callback(lambda: self.run_step(self.store.close()))
 
     def run_step(self, step: Awaitable[T]) -> T:
-        """The outcome of a step that must not fail."""
+        """Return the outcome of a step that must not fail."""
 
         async def outcome() -> T:
             return await step
@@ -38,7 +38,9 @@ class StoreMachine(RuleBasedStateMachine):
         return self._runner.run(outcome())
 
     def attempt(self, step: Callable[[], Awaitable[T]], refusal: str | None) -> T | None:
-        """The answer to a step that must succeed, or None for one that must be refused with code `refusal`."""
+        """Return the answer of a step that must succeed, or None for a step that must be refused with the code
+        `refusal`.
+        """
 
         async def attempt() -> T | None:
             try:
@@ -52,7 +54,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._runner.run(attempt())
 
     def advance(self, seconds: int) -> None:
-        # 2 ms beyond, so that what ends at that moment has ended, however finely its time is counted.
+        # 2 ms more, so that whatever ends at that moment has ended, however finely its time is counted.
         self._clock.advance(seconds + 0.002)
         self.now += seconds
 

@@ -1,4 +1,4 @@
-"""A proxy in front of a node that loses replies, breaks connections, and answers in the node's place."""
+"""A proxy in front of a node that loses replies, breaks connections, and answers in place of the node."""
 
 import asyncio
 import re
@@ -10,8 +10,10 @@ from tests.support.fixed_answer import LocalServer, answer
 JSON = "Content-Type: application/json"
 
 Fault = Callable[[int], str]
-"""What happens to the n-th request, from 0: `pass`, `lose` (its reply), `break` (before the node sees it),
-`unknown` (the node carries it out, but the answer is 503 store.unknown), `busy` (429 and Retry-After), `down` (503)."""
+"""Returns what happens to the n-th request, counted from 0: `pass`, `lose` (its reply is lost), `break` (the connection
+closes before the node sees the request), `unknown` (the node carries it out, but the answer is 503 store.unknown),
+`busy` (429 with Retry-After), `down` (503).
+"""
 
 ANSWERS = {
     what: answer(status, b'{"error":"The proxy says so."}', f"X-Error-Code: {code}", "Retry-After: 0", JSON)
@@ -29,7 +31,7 @@ class Misbehaving(LocalServer):
     def __init__(self, node_port: int, fault: Fault) -> None:
         self.requests = 0
         self.passed = 0
-        """Requests that the node has answered."""
+        """Number of requests that the node has answered."""
         self._node_port = node_port
         self._fault = fault
 
@@ -47,7 +49,7 @@ class Misbehaving(LocalServer):
         reply.close()
 
     async def _asked(self, head: bytes, body: bytes) -> bytes:
-        """The node's whole answer, after which it closes the connection."""
+        """Return the node's whole answer, after which the node closes the connection."""
         start, _, lines = head.partition(b"\r\n")
         kept = [line for line in lines.split(b"\r\n") if line and not line.lower().startswith(b"connection:")]
         reader, writer = await asyncio.open_connection("127.0.0.1", self._node_port)

@@ -1,4 +1,4 @@
-"""The default embedding model, exported once for all tests of this Python environment, and what it is asked."""
+"""The default embedding model, exported once for all tests of this Python environment, and the texts that it embeds."""
 
 import sys
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ MODELS = Path(sys.prefix) / "share" / "relay-node" / "models"
 
 @cache
 def exported_model() -> str:
-    """The model's folder, for RELAY_EMBEDDING_MODEL; it loads in a quarter of a second."""
+    """The exported model's folder, for RELAY_EMBEDDING_MODEL. The export loads in a quarter of a second."""
     return str(exported("", MODELS))
 
 
 def embedded_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The passages that are embedded from now on."""
+    """Return a list that collects the passages embedded from now on."""
     embedded: list[str] = []
     passages = Embedder.passages
 

@@ -1,10 +1,10 @@
-"""The search of a node that has none, for tests of what is found by other ways."""
+"""The search of a node without a search index, for tests of other ways to find an entity."""
 
 from node.common.own_terms import NO_TERMS, OwnTerms
 
 
 class NoIndex:
-    """Finds nothing by its text."""
+    """Finds nothing by text."""
 
     def own_terms(self, title: str, body: str, /) -> OwnTerms:
         return NO_TERMS

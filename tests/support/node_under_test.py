@@ -25,7 +25,9 @@ SIGNING_KEY = NodeKey.generate().secret
 
 
 def settings_for(redis_url: str, **given: Any) -> Settings:
-    """Settings of a node that uses that Redis, and waits longer for it than by default: the machine may be busy."""
+    """Return settings of a node that uses that Redis. Its timeout for Redis is longer than the default, since the
+    machine may be busy.
+    """
     return Settings(
         redis_url=redis_url,
         secret=SECRET,
@@ -38,14 +40,16 @@ def settings_for(redis_url: str, **given: Any) -> Settings:
 
 
 async def until(condition: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
-    """Return as soon as `condition` is true. It asks a server, so there is no event to wait for."""
+    """Return as soon as `condition` is true. It polls, because the condition asks a server and has no event to wait
+    for.
+    """
     async with asyncio.timeout(patience):
         while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
 class NodeUnderTest:
-    """What a test needs of a node: its settings, its store, and clients to call it with."""
+    """What a test needs of a node: its settings, its store, and clients to call it."""
 
     def __init__(self, app: WebApplication, settings: Settings, store: Store) -> None:
         self.app = app
@@ -54,17 +58,19 @@ class NodeUnderTest:
         self.client = self.client_at("203.0.113.7")
 
     def client_at(self, address: str) -> httpx2.AsyncClient:
-        """A client with an address of its own."""
+        """A client with this address."""
         transport = httpx2.ASGITransport(app=self.app, client=(address, 40000))
         return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
 
     async def names(self, pattern: str) -> list[str]:
-        """All keys that match a pattern, on all servers, sorted: Redis changes their order as it likes."""
+        """Return all keys that match a pattern, on all servers. They are sorted, since Redis returns them in no fixed
+        order.
+        """
         replies = cast("list[list[bytes]]", await self.store.everywhere("KEYS", pattern))
         return sorted(name.decode() for names in replies for name in names)
 
     async def listened_to(self, channel: str) -> None:
-        """Return once somebody listens on the channel."""
+        """Return once somebody is subscribed to the channel."""
 
         async def heard() -> bool:
             return await self.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) != [channel.encode(), 0]
@@ -72,13 +78,15 @@ class NodeUnderTest:
         await until(heard)
 
     async def a_millisecond_later(self) -> None:
-        """Return when what happens next is later by the clock of Redis than what has happened."""
+        """Return when the clock of Redis has passed the current millisecond, so that later changes have a later
+        time.
+        """
         began = await now_ms(self.store)
         while await now_ms(self.store) == began:
             pass
 
     def services(self) -> Services:
-        """Services as another process has them on the same Redis."""
+        """Services on the same Redis, as another process has them."""
         return Services(self.settings, Stores(self.store, self.store))
 
     def worker(self) -> AbstractAsyncContextManager[None]:
@@ -99,7 +107,7 @@ async def _worker(settings: Settings) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncGenerator[NodeUnderTest]:
-    """A node, started through its lifespan as a server would."""
+    """A node that is started through its lifespan, as a server starts it."""
 
     async def compose() -> WebNode:
         return await WebNode.start(settings)

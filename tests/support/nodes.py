@@ -1,4 +1,4 @@
-"""Whole nodes as child processes: the real one, and one whose web process does what a test needs (`small_node.py`)."""
+"""Whole nodes as child processes: the real one, and one with a stand-in for the web process (`small_node.py`)."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _said: deque[str] = deque(maxlen=200)
 
 @pytest.hookimpl(wrapper=True)
 def with_lines_of_nodes() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds to the report of a failed test what its nodes wrote. A conftest.py has it as pytest_runtest_makereport."""
+    """Add the lines of its nodes to the report of a failed test. A conftest.py uses it as pytest_runtest_makereport."""
     report = yield
     if report.failed and _said:
         report.sections.append(("Lines of nodes", "".join(_said)))
@@ -52,7 +52,7 @@ class NodeProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, **settings: str) -> Self:
-        """Start it without waiting; `settings` are environment variables."""
+        """Start it without waiting. `settings` are environment variables."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
         environment |= {
             "RELAY_PORT": str(self.port),
@@ -77,16 +77,18 @@ class NodeProcess:
         return self
 
     def line(self, event: str, patience: float = PATIENCE, **fields: object) -> dict[str, Any]:
-        """The newest log line with that event and those fields, waited for."""
+        """Wait for a log line with this event and these fields, and return the newest one."""
         until(lambda: self._found(event, fields), f"a log line {event} {fields}", patience)
         return self._found(event, fields)[-1]
 
     def child(self, name: str) -> int:
-        """The process id of the last child started under that name."""
+        """Return the process id of the last child started under that name."""
         return self.line("child started", child=name)["child_pid"]
 
     def web_process(self, number: int, start: int = -1) -> int:
-        """The process id of Granian's worker of that number: of its last start, or of another one, from 0."""
+        """Return the process id of Granian's worker `number`. `start` counts its starts from 0; the default is the last
+        one.
+        """
         spawning = f"Spawning worker-{number} with PID: "
 
         def found() -> list[str]:
@@ -97,12 +99,12 @@ class NodeProcess:
         return int(found()[start])
 
     def get(self, path: str) -> bytes:
-        """The body of a successful answer. Raises OSError."""
+        """Return the body of a successful answer. Raises OSError."""
         with urllib.request.urlopen(f"{self.url}{path}", timeout=PATIENCE) as answer:
             return answer.read()
 
     def answers(self) -> bool:
-        """Whether it answers. A web process by itself has no event that says so."""
+        """Return whether the node answers. A web process run by itself logs no event that says so."""
         try:
             self.get("/health")
         except urllib.error.URLError:
@@ -110,7 +112,7 @@ class NodeProcess:
         return True
 
     def words(self) -> str:
-        """What it wrote to standard error that is no log line."""
+        """Return what the node wrote to standard error besides log lines."""
         return "".join(self._words)
 
     @property
@@ -121,13 +123,13 @@ class NodeProcess:
         self._running.send_signal(signum)
 
     def wait(self, seconds: float = PATIENCE) -> int:
-        """The exit status, waited for; raises TimeoutExpired."""
+        """Wait for the exit status and return it. Raises TimeoutExpired."""
         status = self._running.wait(seconds)
         self._reader.join(PATIENCE)
         return status
 
     def kill(self) -> None:
-        """End the supervisor with SIGKILL, and wait until its children, which the kernel then ends, are gone."""
+        """Kill the supervisor with SIGKILL, and wait until its children, which the kernel then kills, are gone."""
         self._running.kill()
         self.wait()
 
@@ -152,7 +154,7 @@ class NodeProcess:
         return [line for line in self.lines if line["event"] == event and fields.items() <= line.items()]
 
     def _read(self) -> None:
-        """Ends when the last process that holds our pipe is gone: the supervisor and all its children."""
+        """Read until the last process that holds our pipe is gone: the supervisor and all its children."""
         stream = self._running.stderr
         if stream is not None:
             for text in stream:
@@ -165,7 +167,7 @@ class NodeProcess:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, even if its parent has not reaped it yet."""
+    """Return whether the process has ended, even if its parent has not reaped it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

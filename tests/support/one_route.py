@@ -1,4 +1,4 @@
-"""The real front with a test's own routes, called over ASGI."""
+"""The real web application with a test's own routes, called over ASGI."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -19,7 +19,7 @@ from node.web.throughput import Throughput
 
 
 class Routes:
-    """All that the front needs of a node: hot routes, and others."""
+    """What the web application needs of a node: hot routes, and others."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Routes:
 async def front_of(
     *hot: Route, others: Sequence[Route] = (), rate: int = 0, mounted: Mapping[str, ASGIApp] | None = None
 ) -> WebApplication:
-    """A front that has started; `rate`: bytes a second for one client; 0 is no limit."""
+    """Return a started web application. `rate`: bytes a second for one client; 0 is no limit."""
 
     async def compose() -> Routes:
         return Routes(hot, others, rate, mounted)

@@ -1,11 +1,11 @@
-"""How often others have their turn while something is at work."""
+"""How many turns of the event loop other tasks get while something is at work."""
 
 import asyncio
 from typing import Self
 
 
 class OtherTurns:
-    """A task that takes each turn it gets, for as long as the block lasts."""
+    """Counts the turns of the event loop that another task gets for as long as the block lasts."""
 
     count = 0
 

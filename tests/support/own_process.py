@@ -1,4 +1,4 @@
-"""What a command changes in its process, undone where it runs in the process of the tests."""
+"""Undoes what a command changes in its process, where it runs in the process of the tests."""
 
 import os
 import signal
@@ -14,10 +14,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, DRAIN, RELEASE_WAITERS)
 
 @contextmanager
 def kept_as_it_was() -> Generator[None]:
-    """Afterwards the environment, the handlers of signals and the hook for exceptions are what they were.
+    """Restore the environment, the signal handlers and the exception hook after the block.
 
-    With the handlers of a command that has ended, the process of the tests can be neither interrupted nor ended; a
-    variable that it leaves is a setting of commands that later tests start.
+    The signal handlers of a finished command would keep the test process from being interrupted or terminated; a
+    variable that the command leaves would become a setting of commands that later tests start.
     """
     handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
     with patch.dict(os.environ), patch.object(sys, "excepthook", sys.excepthook):

@@ -1,4 +1,4 @@
-"""TCP ports for servers of tests: of any number of runs on one machine, no two are given the same one."""
+"""TCP ports for test servers. Any number of test runs on one machine get different ports."""
 
 import fcntl
 import os
@@ -9,18 +9,20 @@ from functools import cache
 from pathlib import Path
 from random import randrange
 
-BUS = 10000  # what Redis adds to its port for the cluster bus
+BUS = 10000  # offset of the Redis cluster bus port
 PORTS_EACH = 1000
 BLOCKS = 10
-"""Of PORTS_EACH each, from 10000 on: they and their bus ports are below those that the system gives to clients."""
+"""Number of blocks of PORTS_EACH ports, from port 10000 on. These ports and their bus ports are below the ephemeral
+range.
+"""
 
 _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port that is free, as is its cluster bus port.
+    """Return a TCP port that is free and whose cluster bus port is free, too.
 
-    No port is returned twice, since its user may not listen there yet.
+    No port is returned twice, since its user may not listen on it yet.
     """
     while True:
         port = _first_port() + randrange(PORTS_EACH)
@@ -38,9 +40,9 @@ def free_port() -> int:
 
 @cache
 def _first_port() -> int:
-    """The first port of the block of this process, which it has a lock on until it ends.
+    """Return the first port of this process's block, which the process keeps locked until it ends.
 
-    If others have locks on all of them, it shares the block that its number in its own run gives it.
+    If other processes have locked all blocks, it shares the block chosen by its worker number in its own run.
     """
     own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     firsts = [10000 + (own + number) % BLOCKS * PORTS_EACH for number in range(BLOCKS)]
@@ -48,7 +50,7 @@ def _first_port() -> int:
 
 
 def _locked(first: int) -> bool:
-    """Whether this process has a lock on that block now. Another user's is not taken."""
+    """Return whether this process now holds the lock of that block. A block locked by another user is not taken."""
     with suppress(OSError):
         file = os.open(Path(tempfile.gettempdir()) / f"relay-node-tests-{first}", os.O_CREAT | os.O_RDWR, 0o600)
         try:

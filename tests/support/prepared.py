@@ -1,4 +1,4 @@
-"""For tests of the client without a node: a transport whose answers are prepared, and a clock that a test moves."""
+"""For tests of the client without a node: a transport with prepared answers, and a clock that a test moves."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from relay_client.transport import AsyncPieces, Pieces
 
 
 class Clock:
-    """Time that passes only while somebody sleeps or a node takes its time. Also stands in for the module `time`."""
+    """A clock that advances only while somebody sleeps or a node takes its time. It also stands in for the module
+    `time`.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -24,8 +26,8 @@ class Clock:
 
 
 class Prepared:
-    """A transport that gives these answers in turn, each after `takes` seconds, and streams in pieces of `piece` bytes.
-    A mapping is the JSON of a 200.
+    """A transport that gives these answers in turn, each after `takes` seconds, and streams them in pieces of `piece`
+    bytes. A mapping stands for a 200 with that JSON.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Prepared:
 
     @property
     def is_closed(self) -> bool:
-        """Whether every stream was closed."""
+        """Return whether every stream was closed."""
         return all(pieces.is_closed for pieces in self._opened)
 
     def close(self) -> None:
@@ -65,7 +67,7 @@ class Prepared:
 
 
 class AsyncPrepared:
-    """The same for asyncio."""
+    """The same transport for asyncio."""
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared

@@ -6,7 +6,7 @@ from node.store.limits import LimitState
 
 
 class Limited:
-    """A number of requests of one client, and `most` things that it may have; 0 for any number."""
+    """Limits one client to a number of requests, and to `most` things that it may hold; 0 is no limit."""
 
     def __init__(self, client: str, limit: Limit, most: int = 0) -> None:
         self.client = client
@@ -14,13 +14,13 @@ class Limited:
         self.most = most
 
     def settle(self, taken: LimitState) -> None:
-        """Raises Refused `limit.exceeded`."""
+        """Raise Refused `limit.exceeded`."""
         if not taken.allowed and self.limit.count:
             raise Refused("limit.exceeded", retry_after=taken.reset)
 
 
 class Unlimited(Limited):
-    """Any number of requests of one client."""
+    """Does not limit the requests of one client."""
 
     def __init__(self, client: str) -> None:
         super().__init__(client, Limit(0, 1))

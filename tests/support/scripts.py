@@ -4,5 +4,5 @@ from node.store.scripts import FOLDER, Script, script
 
 
 def all_scripts() -> list[Script]:
-    """The folder's steps, in order of their names."""
+    """Return all steps of the folder, sorted by name."""
     return [script(path.stem) for path in sorted(FOLDER.glob("*.lua"))]

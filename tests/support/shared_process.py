@@ -1,4 +1,4 @@
-"""A process that a test's client shares with another one (`node.web.turn`)."""
+"""A process that a test's client shares with another client (`node.web.turn`)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -16,7 +16,7 @@ EAGER, MODEST = "203.0.113.7", "203.0.113.8"
 
 @asynccontextmanager
 async def shared_with_others(app: Any, address: str = EAGER) -> AsyncGenerator[httpx2.AsyncClient]:
-    """A client of a process that others use, too."""
+    """A client of a process that another client uses, too."""
     async with client_of(app, MODEST) as other, client_of(app, address) as client:
         assert (await other.get("/")).status_code == 200
         assert (await client.get("/")).status_code == 200
@@ -30,22 +30,23 @@ async def served_meanwhile(
     url: str = "/",
     status: int = 200,
 ) -> None:
-    """Others are answered once for each of these requests, none of which is answered meanwhile."""
+    """Check that others are answered once for each of these requests, and that none of these is answered meanwhile."""
     for _ in waiting:
-        await asyncio.sleep(0)  # a turn of the loop for all that could go on: the client of a test takes none itself
+        # One turn of the loop for every task that is ready: the test's client does not yield by itself.
+        await asyncio.sleep(0)
         assert (await others.request(method, url)).status_code == status
     assert not any(task.done() for task in waiting)
 
 
 async def cancelled(waiting: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel these requests, whose clients are gone."""
+    """Cancel these requests, as if their clients had gone."""
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def answer(_request: Request) -> Response:
-    """200 with an empty object."""
+    """Answer 200 with an empty object."""
     return Response(200, b"{}")
 
 
@@ -53,5 +54,5 @@ HOME = Route(method="GET", path="/", handler=answer, summary="", tag="")
 
 
 def route(handler: Any, path: str = "/work") -> Route:
-    """A POST."""
+    """Return a POST route."""
     return Route(method="POST", path=path, handler=handler, summary="", tag="")

@@ -1,4 +1,4 @@
-"""A node whose web processes do what the supervisor's tests need, run by the real supervisor and launchers.
+"""A node with stand-in web processes for the supervisor's tests, run by the real supervisor and launchers.
 
 `python -m tests.support.small_node serve|web|worker`.
 """
@@ -21,15 +21,17 @@ from tests.support.lone_request import lone_request
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
 
-IMPORTED_BY = os.getpid()  # not the web process itself, if that was forked from one that had imported this
+# Not the web process itself, if it was forked from a process that had already imported this module.
+IMPORTED_BY = os.getpid()
 
 LOADS_FOR_EVER = "LOADS_FOR_EVER"  # environment variable that keeps web processes from taking requests
 
 
 class App:
-    """Answers `/held` when told to release waiters, `/never` never, `/environment` with SHOWN, `/sent` with whether a
-    connection with room takes a piece at once, `/imported-by` with the process that imported this module, and any other
-    path with its process id."""
+    """Answers `/held` when told to release waiters and `/never` never; `/environment` with the variables in SHOWN,
+    `/sent` with whether a connection with room takes a piece at once, `/imported-by` with the id of the process that
+    imported this module, and any other path with its own process id.
+    """
 
     def __init__(self) -> None:
         self._released = asyncio.Event()
@@ -72,7 +74,7 @@ async def says_whether_sent(sender: BodySender) -> None:
 
 
 async def nothing() -> None:
-    """Ends a stream for which nothing was taken."""
+    """End a stream that took nothing."""
 
 
 def create(_settings: object) -> App:

@@ -1,4 +1,4 @@
-"""A proxy that serves a node below a path, which it strips from the requests that it forwards."""
+"""A proxy that serves a node below a path, and strips the path from the requests that it forwards."""
 
 import socket
 import threading
@@ -11,18 +11,18 @@ LONGEST_HEAD = 64 * 1024
 
 
 class StrippingProxy:
-    """Listens on its own port; answers what is not below `root` with 404, as another site would."""
+    """Listens on a port of its own. Answers 404 to requests that are not below `root`, as another site would."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}{root}"
         self.strayed: list[str] = []
-        """Lines of the requests that were not below the path."""
+        """Request lines of the requests that were not below the path."""
         self._to = 0
 
     def leading_to(self, port: int) -> Self:
-        """The same proxy, now in front of the node at this port."""
+        """Return the same proxy, now in front of the node at this port."""
         self._to = port
         return self
 
@@ -37,13 +37,13 @@ class StrippingProxy:
         self._listening.close()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # closed
+        with suppress(OSError):  # the proxy was closed
             while True:
                 client, _ = self._listening.accept()
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        """One request for each connection, since the head of each must be changed."""
+        """Serve one request per connection, because the head of every request must be changed."""
         with client, suppress(OSError):
             received = b""
             while b"\r\n\r\n" not in received:
@@ -69,7 +69,7 @@ class StrippingProxy:
 
 
 def _pour(source: socket.socket, target: socket.socket) -> None:
-    """Pass on all bytes as they come, then the end of the stream."""
+    """Forward all bytes as they arrive, then the end of the stream."""
     with suppress(OSError):
         while piece := source.recv(64 * 1024):
             target.sendall(piece)

@@ -1,4 +1,4 @@
-"""Two web processes on one Redis, as an operator starts them, so that any request may land on either."""
+"""Two web processes on one Redis, as an operator starts them. A request may land on either."""
 
 import sys
 from collections.abc import Generator
@@ -13,7 +13,7 @@ from tests.support.servers import RedisServer, until
 
 @contextmanager
 def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
-    """A node that serves, without limits, since all clients of a test have one address."""
+    """A running node without limits, since all clients of a test have one address."""
     command = (sys.executable, "-m", "node", "web")
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
         node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET=SECRET, **NO_LIMITS_GIVEN, **settings)
@@ -22,5 +22,5 @@ def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
 
 
 def process_of(request_id: str) -> str:
-    """The process that gave an answer with this X-Request-Id, which begins with its name."""
+    """Return the process that gave an answer with this X-Request-Id, which begins with the name of the process."""
     return request_id[:10]

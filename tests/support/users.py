@@ -1,4 +1,4 @@
-"""What another user sees: files of the node that are not for everybody."""
+"""What another user sees: for tests that some files of the node are private."""
 
 import os
 from collections.abc import Generator
@@ -10,7 +10,7 @@ NOBODY = 65534
 
 @contextmanager
 def shut(directory: Path) -> Generator[None]:
-    """Close the directory to everybody, and drop root, who could read it nevertheless, until the end of the block."""
+    """Close the directory to other users, and drop root, which could still read it, until the end of the block."""
     mode, user = directory.stat().st_mode, os.geteuid()
     directory.chmod(0)
     if user == 0:

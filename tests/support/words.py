@@ -6,5 +6,5 @@ from node.text.terms import stem
 
 
 def words_of(text: str) -> list[str]:
-    """The terms of the text's words, in order and with repetitions."""
+    """Return the terms of the text's words, in order and with repetitions."""
     return [term for word in re.findall(r"[^\W_]+", text) if (term := stem(word))]

@@ -1,4 +1,4 @@
-"""What the tests of contracts do again and again, over HTTP and past it."""
+"""Calls and shortcuts that the contract tests share, over HTTP and past it."""
 
 import time
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ _nonces = count()
 
 
 async def offered(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
-    """A new contract, with its publisher_token."""
+    """Offer a contract, and return it with its publisher_token."""
     return json_of(await node.client.post(TASKS, json=OFFER | changed), 201)
 
 
 async def claimed(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
-    """A new contract that `summary-agent` has claimed, with its claim_token."""
+    """Return a contract that `summary-agent` has claimed, with its claim_token."""
     task = await offered(node, **changed)
     response = await act(node, task, "claim", assignee_id="summary-agent")
     assert response.status_code == 200, response.text
@@ -49,19 +49,19 @@ async def claimed(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
 
 
 async def act(node: NodeUnderTest, task: dict[str, Any], what: str, **body: Any) -> Any:
-    """The response to one step on a contract."""
+    """Return the response to one step on a contract."""
     return await node.client.post(f"{TASKS}/{task['id']}/{what}", json=body)
 
 
 async def signed(node: NodeUnderTest, path: str, body: dict[str, Any], key: SigningKey = KEY, **headers: str) -> Any:
-    """The response to a signed request with a nonce of its own."""
+    """Return the response to a request that is signed with a new nonce."""
     return await send(node, signed_request(path, body, key), **headers)
 
 
 def signed_request(
     path: str, body: dict[str, Any], key: SigningKey = KEY, nonce: str = "", **covered_too: str
 ) -> Signed:
-    """A signed request that can be sent again and again; the headers in `covered_too` are signed as well."""
+    """Return a signed request that can be sent repeatedly. The headers in `covered_too` are signed as well."""
     params = f';created={int(time.time())};nonce="{nonce or f"n{next(_nonces)}"}"'
     did = f'{params};keyid="{_did(key)}"'
     more = {name.replace("_", "-"): value for name, value in covered_too.items()}
@@ -71,29 +71,29 @@ def signed_request(
 
 
 async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
-    """A contract as it is now."""
+    """Return a contract in its current state."""
     return json_of(await node.client.get(f"{TASKS}/{task['id']}", params=query))
 
 
 def uncharged(amount: int) -> None:
-    """For what is on nobody's account."""
+    """Charge nothing: for what is on nobody's account."""
 
 
 async def let_end(store: Store, task_id: str, field: str = "lease_expires_at") -> None:
-    """Let a time of a contract, if no other is named that of its lease, be over for long, and nobody have noticed."""
+    """Let a time of a contract, by default the end of its lease, be long over without anybody having noticed."""
     await store.command("HSET", keys.task(task_id), field, 1)
     await store.command("ZADD", keys.leases_of(task_id), 1, task_id)
 
 
 async def told(store: Store, task_id: str) -> list[dict[str, str]]:
-    """The events about a contract, in order."""
+    """Return the events about a contract, in order."""
     entries: Any = await store.command("XRANGE", keys.events_of(task_id), "-", "+")
     found = [dict(zip(*[iter(map(bytes.decode, fields))] * 2, strict=True)) for _, fields in entries]
     return [fields for fields in found if fields["id"] == task_id]
 
 
 def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None, index: TextIndex | None = None) -> Tasks:
-    """The service on a store, in a node that holds these artifacts."""
+    """Return the contract service on a store, in a node that holds these artifacts."""
 
     async def statuses(ids: Sequence[str]) -> dict[str, str]:
         return {artifact: "available" for artifact in ids if artifact in artifacts}
@@ -111,7 +111,7 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None, in
 
 
 def search_on(store: Store, tasks: Tasks) -> OfferSearch:
-    """The search over what these contracts offer."""
+    """Return the search over the offers of these contracts."""
     corpus = next(corpus for corpus in corpora_of(store) if corpus.name == "tasks")
     return OfferSearch(tasks, Search(SearchStore(store, store, corpus), SearchTurns()), OfferFeed(store))
 

@@ -1,4 +1,4 @@
-"""The model of a contract: what it must be, whatever is done in whatever order (SPEC 3.1, DESIGN 8)."""
+"""The model of a contract: its expected state after any steps in any order (SPEC 3.1, DESIGN 8)."""
 
 import math
 from datetime import UTC, datetime
@@ -18,18 +18,18 @@ DAY_MS = 86_400_000
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a contract asks for; seconds."""
+    """The terms of a contract; times are in seconds."""
 
     lease: int | None = None
     bound: bool = False
     attempts: int | None = None
     retry: int | None = None
     deadline: int | None = None
-    """From its creation."""
+    """From the creation of the contract."""
     review: int | None = None
 
     def offer(self, now: int) -> NewTask:
-        """The offer of such a contract at a time (ms)."""
+        """Return the offer of such a contract at a time (ms)."""
         end = None if self.deadline is None else datetime.fromtimestamp(now / 1000 + self.deadline, UTC)
         return NewTask(
             PUBLISHER,
@@ -44,7 +44,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Told(NamedTuple):
-    """What an event says of a change."""
+    """What an event says about a change."""
 
     what: str
     status: TaskStatus
@@ -53,7 +53,7 @@ class Told(NamedTuple):
 
 
 class Model:
-    """What a contract must be. Times are in milliseconds."""
+    """The expected state of a contract. Times are in milliseconds."""
 
     def __init__(self, task_id: str, publisher_token: str, terms: Terms, now: int) -> None:
         self.id = task_id
@@ -61,11 +61,11 @@ class Model:
         self.terms = terms
         self.status: TaskStatus = "offered"
         self.changed = now
-        """When it got that status."""
+        """When the contract got its current status."""
         self.assignee: str | None = None
         self.attempt = 0
         self.token: str | None = None
-        """That of the last claim, unless it has lapsed."""
+        """The claim_token of the last claim, unless the claim has lapsed."""
         self.key: tuple[str, str] | None = None
         self.claimed: int | None = None
         self.ends: int | None = None
@@ -79,18 +79,18 @@ class Model:
         self.rejection: str | None = None
         self.result: bytes | None = None
         self.remembered: dict[tuple[str, str], str] = {}
-        """Bodies of the publisher's steps that were taken with a key."""
+        """Bodies of the publisher's steps that were taken under a key."""
         self.told = [Told("offered", "offered", 0, "")]
 
     @property
     def next_change(self) -> int | None:
-        """When it changes by itself."""
+        """When the contract next changes by itself."""
         deadline = self.deadline if self.status in ("offered", *AT_WORK) else None
         coming = (self.ends, self.opens, self.review_ends, deadline)
         return min((time for time in coming if time is not None), default=None)
 
     def check(self, task: Task) -> None:
-        """Assert that a record says what the contract is."""
+        """Assert that a record agrees with the model."""
         assert (task.status, task.assignee_id) == (self.status, self.assignee)
         assert (task.attempt, task.claimed_at) == (self.attempt, _at(self.claimed))
         assert task.updated_at == timestamp(self.changed)
@@ -130,12 +130,12 @@ class Model:
         self.ends = None if self.terms.lease is None else now + self.terms.lease * 1000
 
     def submit(self, now: int, review: int) -> None:
-        """A result is handed in, and reviewed for so many seconds."""
+        """Submit a result, to be reviewed for this many seconds."""
         self.change("submitted", "submitted", now)
         self.submitted, self.review_ends = now, now + review * 1000
 
     def end_attempt(self, at: int, failed: FailureReason | None = None) -> None:
-        """An attempt has `failed`, or has lapsed."""
+        """End an attempt that has `failed` or has lapsed."""
         self.failures += 1
         self.attempts.append(
             EndedAttempt(
@@ -157,7 +157,7 @@ class Model:
             self.opens = at + math.floor(pause * (0.8 + 0.4 * digits / 65535))
 
     def pass_time(self, now: int) -> None:
-        """What time alone has changed by then."""
+        """Apply the changes that time alone has made by `now`."""
         if self.review_ends is not None and self.review_ends <= now:
             self.change("completed", "completed", self.review_ends)
         over = self.deadline is not None and self.deadline <= now and self.status in ("offered", *AT_WORK)
@@ -175,13 +175,13 @@ class Model:
             self.change("expired", "expired", self.deadline)
 
     def claim_refusal(self, token: str, *, released: bool = False) -> str | None:
-        """The refusal of a step that takes the claim."""
+        """Return the refusal of a step that requires the claim, or None."""
         if token != self.token or (self.status == "offered" and not released):
             return "task.token"
         return None if self.status in ("offered", *AT_WORK) else "task.state"
 
     def publisher_refusal(self, proof: str, *allowed: TaskStatus) -> str | None:
-        """The refusal of a step that takes the publisher's proof."""
+        """Return the refusal of a step that requires the publisher's proof, or None."""
         if proof != "token":
             return "task.publisher"
         return None if self.status in allowed else "task.state"

@@ -1,4 +1,4 @@
-"""Contracts that fail, are tried again, and end in time (DESIGN 8)."""
+"""Contracts that fail, are retried, and end in time (DESIGN 8)."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -109,7 +109,7 @@ async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them
 
 
 async def test_only_the_last_ten_attempts_and_sixteen_changes_are_kept(node: NodeUnderTest) -> None:
-    """Also where the last one has lapsed and nobody has written that down."""
+    """This includes a last attempt that has lapsed without anybody having recorded it."""
     task = await claimed(node, max_attempts=1, lease_seconds=60)
     for _ in range(12):
         await fail(node, task, message="x" * 2000)
@@ -193,7 +193,8 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     await act(node, task, "complete", **token, result_payload={"pages": 2})
     accepted = (await act(node, task, "accept", **publisher)).json()
     assert (accepted["status"], accepted["result_payload"]) == ("completed", {"pages": 2})
-    late = await act(node, task, "reject", **publisher, reason="Two pages, please.")  # as it was rejected before
+    # With the same reason as its first rejection.
+    late = await act(node, task, "reject", **publisher, reason="Two pages, please.")
     assert refused(late) == (409, "task.state")
     assert [event["type"] for event in await told(node.store, task["id"])][2:] == [
         "task.submitted",
@@ -204,7 +205,9 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
 
 
 async def test_a_void_token_hands_in_nothing_while_another_result_is_reviewed(node: NodeUnderTest) -> None:
-    """It used to be told that its result was submitted if that was the same JSON as the other worker's."""
+    """Such a token must not be told that its result was submitted, even if the result is the same JSON as the other
+    worker's.
+    """
     task = await claimed(node, review_seconds=600, lease_seconds=60)
     await let_end(node.store, task["id"])
     other = (await act(node, task, "claim", assignee_id="other-agent")).json()
@@ -225,7 +228,7 @@ async def test_silence_accepts(node: NodeUnderTest) -> None:
 
 
 async def test_nobody_waits_for_another_status_of_a_contract_that_is_over(node: NodeUnderTest) -> None:
-    """Who had named the final status, as the one it knew, was held until its time was up."""
+    """A reader that names the final status as the one it knows must be answered at once."""
     completed, canceled = await claimed(node), await offered(node)
     await act(node, completed, "complete", claim_token=completed["claim_token"])
     await act(node, canceled, "cancel", publisher_token=canceled["publisher_token"])

@@ -1,4 +1,4 @@
-"""Workers that ask for any contract that fits, and wait for one: each contract goes to exactly one of them."""
+"""Workers that ask for any suitable contract, and wait for one: each contract goes to exactly one of them."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,7 @@ async def test_without_a_contract_that_fits_there_is_nothing(node: NodeUnderTest
 
 
 async def test_who_does_not_wait_finds_what_was_offered_before(node: NodeUnderTest) -> None:
-    """A process that knew of the list of a moment ago answered 204 until it had heard of the new contract."""
+    """A process with a slightly old list must not answer 204 until it has heard of the new contract."""
     assert (await claim_next(node)).status_code == 204
     for _ in range(20):
         task = await offered(node)
@@ -73,7 +73,8 @@ async def test_a_worker_may_work_for_some_publishers_only(node: NodeUnderTest) -
 
 
 async def test_who_waits_is_given_what_comes(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 2 * WOKEN)  # after which it would look, too
+    # At that interval, the process would look, too.
+    monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 2 * WOKEN)
     waiting = asyncio.create_task(claim_next(node, wait=30, skills=["law"]))
     await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     await offered(node, skills=["arabic"])
@@ -120,7 +121,7 @@ async def test_a_key_that_is_forgotten_while_its_request_waits_gets_what_comes(n
     waiting = asyncio.create_task(claim_next(node, idempotency_key=KEY, wait=20))
     await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     (record,) = [name for name in await node.names("idem:*") if await node.store.command("GET", name) == _raw(lost)]
-    await node.store.command("DEL", record)  # as it is when its time is over
+    await node.store.command("DEL", record)  # as when the record has expired
     task = await offered(node)
     assert (await waiting).json()["id"] == task["id"]
     assert await node.store.command("GET", record) == _raw(task)
@@ -147,7 +148,7 @@ def _raw(task: dict[str, Any]) -> bytes:
 
 
 async def persist(claims: ClaimsOfAny, name: str, seconds: float) -> str | None:
-    """The contract of a worker that repeats its request when an answer is lost."""
+    """Return the contract of a worker that repeats its request whenever an answer is lost."""
     while True:
         try:
             wanted = bound_key("claim-next", name, KEY, b"")
@@ -192,7 +193,7 @@ async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) 
 
 
 class Busy(TaskStore):
-    """Is too busy for the first claim."""
+    """A store that is too busy for the first claim."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, 3600)
@@ -221,7 +222,9 @@ async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderT
 
 
 async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: NodeUnderTest) -> None:
-    """It gets the contract of the first request, and used to keep the one that it was handed from everybody."""
+    """The repeated request gets the contract of the first one. The contract that was handed to it meanwhile must not be
+    withheld from others.
+    """
     tasks, claims, matching = process_on(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting: list[asyncio.Task[Any]] = []
@@ -238,21 +241,23 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
 
 
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    # So that every newcomer lets the list be read again.
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     tasks, claims, matching = process_on(node.store)
     await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
     for _ in range(4):
         claim, _ = await claims.claim(NextClaim("worker", wait=20), None, "", uncharged)
         assert claim is not None
         await tasks.release(claim.id, Holding(claim.claim_token))
-        for _ in range(3):  # meanwhile the feed tells of it
+        for _ in range(3):  # meanwhile, the feed reports it
             assert (await claims.claim(NextClaim("other", publisher_ids=["office"]), None, "", uncharged))[0] is None
     await matching.close()
 
 
 async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    """It used to be passed over in the list for seconds, as one that was handed out a moment ago."""
-    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    """Otherwise it would be skipped in the list for seconds, like one that was handed out a moment ago."""
+    # So that every newcomer lets the list be read again.
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     tasks, claims, matching = process_on(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key, "", uncharged)) for _ in range(2)]
@@ -268,7 +273,7 @@ async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, m
 
 
 class Overtaken(OfferFeed):
-    """Brings an offer by the feed after the list was read, but before its reader has got the reply."""
+    """Adds an offer to the feed after the list was read, but before its reader gets the reply."""
 
     def __init__(self, store: Store, tasks: Tasks) -> None:
         super().__init__(store)
@@ -289,7 +294,9 @@ class Overtaken(OfferFeed):
 
 
 async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    """It used to be forgotten, unless a worker that it fits was waiting already: the list was read before it came."""
+    """Otherwise the offer would be forgotten unless a suitable worker is already waiting, because the list was read
+    before the offer came.
+    """
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 100.0)
     tasks = tasks_on(node.store)
     await tasks.create(NewTask("office", "Count the panels"), UNSIGNED, None, "")
@@ -301,7 +308,7 @@ async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, m
 
 
 class Late(OfferFeed):
-    """An offer comes before the follower of the feed knows where that ends."""
+    """Adds an offer before the follower of the feed knows where the feed ends."""
 
     def __init__(self, store: Store, tasks: Tasks) -> None:
         super().__init__(store)
@@ -313,7 +320,7 @@ class Late(OfferFeed):
 
 
 async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    """Also when nobody had waited for a while, and the feed is followed anew."""
+    """This includes a feed that is followed anew after nobody had waited for a while."""
     monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 0.0)
     monkeypatch.setattr("node.store.wakeups.IDLE_ROUNDS", 0)
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
@@ -351,7 +358,7 @@ async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: Node
 
 
 async def test_who_waits_for_an_offer_is_not_held_up_by_those_before_it_that_do_not_fit(node: NodeUnderTest) -> None:
-    """The reader used to look at as many as one trip reads, and then to wait for another to come."""
+    """The reader must not stop after as many offers as one round trip reads, to wait for another to come."""
     tasks = tasks_on(node.store)
     for _ in range(PAGE + 1):
         await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")

@@ -1,4 +1,4 @@
-"""claim-next against a model, on a real Redis or cluster: an offer goes to one who asks, and whom it fits."""
+"""claim-next against a model, on a real Redis or cluster: an offer goes to a worker that asks and is suitable."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ PUBLISHERS = st.sampled_from(["desk", "office"])
 
 
 class Known(msgspec.Struct):
-    """What a contract must be."""
+    """The expected state of a contract."""
 
     id: str
     publisher_token: str
     skills: Sequence[str]
     publisher: str
     tries: int
-    """Attempts that may fail before the contract has failed."""
+    """Number of attempts that may still fail before the contract fails."""
     reviewed: bool
     status: TaskStatus = "offered"
     token: str = ""
 
 
 class ClaimNextMachine(RuleBasedStateMachine):
-    """Contracts on two web processes' worth of services, each with its connections."""
+    """Contracts on the services of two web processes, each with its own connections."""
 
     contracts: Bundle[Known] = Bundle("contracts")
 

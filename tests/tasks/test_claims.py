@@ -1,4 +1,4 @@
-"""Claiming, working and completing contracts over HTTP (SPEC 3.1, 4.3; DESIGN 8)."""
+"""Claims, work and completion of contracts over HTTP (SPEC 3.1, 4.3; DESIGN 8)."""
 
 import asyncio
 from typing import Any
@@ -206,7 +206,7 @@ async def test_a_repeated_transition_moves_once(node: NodeUnderTest) -> None:
 
 
 async def test_a_transition_repeated_after_its_contract_was_compacted_moves_once(node: NodeUnderTest) -> None:
-    """It used to be refused as a step on a contract that is over."""
+    """The repetition must not be refused as a step on a contract that has ended."""
     task = await claimed(node)
     url, header = f"{TASKS}/{task['id']}/transition", {"idempotency-key": "k1"}
     await act(node, task, "transition", actor_id="summary-agent")
@@ -259,7 +259,7 @@ async def test_a_repeated_completion_gets_the_same_answer(node: NodeUnderTest) -
 
 
 async def complete_with(node: NodeUnderTest, task: dict[str, Any], result: bytes) -> Any:
-    """The response to a completion whose result is these bytes."""
+    """Return the response to a completion with these bytes as its result."""
     body = b'{"claim_token":"' + task["claim_token"].encode() + b'","result_payload":' + result + b"}"
     headers = {"content-type": "application/json"}
     return await node.client.post(f"{TASKS}/{task['id']}/complete", content=body, headers=headers)
@@ -297,7 +297,7 @@ async def test_a_result_is_not_replaced(node: NodeUnderTest) -> None:
 
 
 class Removing(TaskStore):
-    """A store whose contract is removed while a result is refused."""
+    """A store in which the contract is removed while its result is being refused."""
 
     async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
         try:
@@ -367,7 +367,7 @@ async def test_a_reader_who_waits_is_told_that_a_contract_was_removed(node: Node
 
 
 async def test_a_reader_who_names_no_status_is_answered_when_the_present_one_changes(node: NodeUnderTest) -> None:
-    """Such a `wait` was none: who repeated it asked as fast as the node answered (DESIGN 6)."""
+    """Otherwise `wait` has no effect, and a reader that repeats its request polls without a pause (DESIGN 6)."""
     task = await offered(node)
     async with asyncio.timeout(WOKEN):
         reading = asyncio.create_task(read(node, task, wait=30))

@@ -1,4 +1,4 @@
-"""A contract in one string is the contract, whatever it holds."""
+"""A contract packed into one string is the same contract, whatever it holds."""
 
 import zlib
 from random import Random
@@ -30,7 +30,7 @@ def test_what_was_packed_comes_back_byte_for_byte(fields: dict[bytes, bytes]) ->
     "value", [b"", b"0", b"007", b"-1", b"+1", b" 1", b"1_0", b"9" * 30, b"9" * 5000, b"null", b"\xff"]
 )
 def test_what_looks_like_a_number_comes_back_as_it_was(value: bytes) -> None:
-    """Of a description of thousands of digits no string could be made, so its contract was never compacted."""
+    """For example, a description of thousands of digits must not prevent its contract from being compacted."""
     assert unpack(pack({b"attempt": value, b"else": value})) == {b"attempt": value, b"else": value}
 
 
@@ -50,7 +50,7 @@ def test_a_large_result_is_apart_from_the_rest(
 
 @given(CONTRACTS)
 def test_other_contracts_need_no_head(fields: dict[bytes, bytes]) -> None:
-    """Also one that is long, or whose text ends like a string with a head."""
+    """This includes a long contract, and one whose text ends like a string with a head."""
     for last in (MARK, b"\x00\x00\x00\x09" + MARK, b"long words " * 1000 + MARK):
         packed = pack(fields | {b"last": last})
         assert head_size(packed) is None
@@ -59,7 +59,7 @@ def test_other_contracts_need_no_head(fields: dict[bytes, bytes]) -> None:
 
 @pytest.mark.parametrize("shrinks", [True, False])
 def test_a_string_from_before_there_were_heads_is_given_one(usual: dict[bytes, bytes], shrinks: bool) -> None:
-    """Of either format, whichever was the shorter one."""
+    """The string may be in either format, deflated or not, whichever was shorter."""
     fields = usual | {RESULT: b"x" * 60_000}
     content = msgspec.msgpack.encode([fields.get(name) for name in FIELDS])
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=DICTIONARY)
@@ -82,12 +82,14 @@ def test_a_usual_contract_takes_less_than_half(usual: dict[bytes, bytes]) -> Non
 
 
 def test_the_format_stays_readable(usual: dict[bytes, bytes]) -> None:
-    """Strings of this version are in every node's Redis: a change of order or dictionary takes a new number."""
+    """Strings of this format are in every node's Redis. A change of order or dictionary needs a new format number."""
     assert unpack(bytes.fromhex(KEPT)) == usual
 
 
 async def test_a_contract_that_ends_after_it_was_read_is_not_compacted_as_it_was(node: NodeUnderTest) -> None:
-    """It has as many fields as before: the end of its lease went, and the time of its end came. The end was lost."""
+    """The contract has as many fields as before, since the end of its lease was removed and the time of its end was
+    added. Otherwise the end would be lost.
+    """
     task = await claimed(node, lease_seconds=60)
 
     async def cancel() -> None:

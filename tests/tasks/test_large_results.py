@@ -1,4 +1,4 @@
-"""What an answer does not show of a contract is not fetched: a result may have a megabyte."""
+"""The parts of a contract that an answer omits are not fetched: a result may have a megabyte."""
 
 import asyncio
 import base64
@@ -23,9 +23,9 @@ from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
 from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, signed, tasks_on
 
-RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly shrink
+RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly compress
 SMALL, LARGE = 20_000, 600_000
-"""Less than this moves where no result is fetched; more than that where one is, compressed or not."""
+"""Fewer bytes than SMALL are moved where no result is fetched, and more than LARGE where one is, compressed or not."""
 
 WRONG = {"publisher_token": "wrong"}
 HOLDING = {"claim_token": "1.0123456789abcdef0123456789abcdef.wrong"}
@@ -44,7 +44,7 @@ FORMS = ("as it was", "compacted", "compacted before there were heads")
 
 
 class Meter:
-    """Bytes that Redis has sent."""
+    """Counts the bytes that Redis has sent."""
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
@@ -55,13 +55,13 @@ class Meter:
 
     @property
     def moved(self) -> int:
-        """Since the last time that this was asked, or else since the beginning."""
+        """Bytes sent since this was last read, or since the beginning."""
         before, self._before = self._before, self.now()
         return self._before - before
 
 
 async def finished(node: NodeUnderTest, form: str, **offer: Any) -> dict[str, Any]:
-    """A completed contract with a large result, in one of the FORMS, with its tokens."""
+    """Return a completed contract with a large result, in one of the FORMS, with its tokens."""
     task = await claimed(node, **offer)
     done = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=RESULT)
     assert done.status_code == 200, done.text
@@ -73,7 +73,7 @@ async def finished(node: NodeUnderTest, form: str, **offer: Any) -> dict[str, An
 
 
 async def behead(node: NodeUnderTest, task_id: str) -> None:
-    """Let the string of a contract be as an older version would have made it."""
+    """Make the string of a contract look as if an older version had written it."""
     packed: Any = await node.store.command("GET", keys.packed(task_id))
     assert packed.endswith(b"\xffhead\xff\xfe\xff")
     size = int.from_bytes(packed[-12:-8], "big") + 12
@@ -86,13 +86,14 @@ async def test_a_refusal_a_page_or_a_cancel_does_not_fetch_the_result(
 ) -> None:
     task = await finished(node, form)
     path, meter = f"{TASKS}/{task['id']}", Meter(empty_redis)
-    if form == "compacted before there were heads":  # whoever meets it first gives it one, once
+    if form == "compacted before there were heads":  # the first reader adds a head, once
         assert (await node.client.post(f"{path}/retry", json=WRONG)).status_code == 403
         assert meter.moved > LARGE
     for what, (body, status) in REFUSED.items():
         assert (await act(node, task, what, **body)).status_code == status, what
         assert meter.moved < SMALL, what
-    for what in ("retry", "accept", "cancel"):  # allowed to, and still refused, for it is completed
+    # The publisher may do so, but is refused because the contract is completed.
+    for what in ("retry", "accept", "cancel"):
         answer = await act(node, task, what, publisher_token=task["publisher_token"])
         assert refused(answer) == (409, "task.state")
         assert meter.moved < SMALL, what
@@ -161,7 +162,7 @@ async def test_a_step_that_shows_the_result_still_does(node: NodeUnderTest) -> N
 
 
 async def test_who_waits_reads_the_result_only_to_show_it(node: NodeUnderTest, empty_redis: RedisServer) -> None:
-    """A change of another kind, such as a lease that is over, wakes the reader as well."""
+    """Changes of other kinds, such as the end of a lease, wake the reader as well."""
     task = await claimed(node, review_seconds=600)
     await act(node, task, "complete", claim_token=task["claim_token"], result_payload=RESULT)
     meter = Meter(empty_redis)
@@ -213,7 +214,7 @@ async def test_a_message_is_not_fetched_by_who_looks_for_a_contract(
 async def test_a_result_that_is_only_compared_counts_against_its_client(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same JSON with other spaces: the answer is small, and so is the body; what was read is neither."""
+    """The same JSON with other spaces: the answer is small, and so is the body, but what was read is large."""
     task = await claimed(node)
     wide = f'{{"claim_token": "{task["claim_token"]}", "result_payload": [{" " * 900_000}]}}'
     path, json = f"{TASKS}/{task['id']}/complete", {"content-type": "application/json"}
@@ -230,7 +231,7 @@ async def test_a_result_that_is_only_compared_counts_against_its_client(
 
 
 async def test_compacted_contracts_with_large_results_read_as_before(node: NodeUnderTest) -> None:
-    """However large the fields are that lists show."""
+    """However large the fields shown in lists are."""
     schema = {"type": "string", "description": "x" * 12_000}
     for description in ("", "long words " * 1800):
         task = await finished(node, "as it was", description=description, result_schema=schema)
@@ -249,7 +250,7 @@ async def test_compacted_contracts_with_large_results_read_as_before(node: NodeU
 async def test_results_are_deflated_beside_the_event_loop_a_few_at_a_time(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker stood still for half a minute while it compacted a hundred results of a megabyte of numbers."""
+    """Otherwise compacting a hundred results of a megabyte of numbers would block the worker for half a minute."""
     threads: list[threading.Thread] = []
     held: list[int] = []
     run_all = Store.run_all
@@ -276,7 +277,7 @@ async def test_results_are_deflated_beside_the_event_loop_a_few_at_a_time(
 async def test_a_head_is_not_put_where_a_contract_was_removed(
     node: NodeUnderTest, empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the reading of an old string and the writing of its head somebody may remove the contract."""
+    """Somebody may remove the contract between the reading of an old string and the writing of its head."""
     task = await finished(node, FORMS[2])
 
     def removing(packed: bytes) -> bytes | None:
@@ -298,7 +299,7 @@ async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts
         task |= (await act(node, task, "claim", assignee_id="agent")).json()
     tasks, meter = tasks_on(node.store), Meter(empty_redis)
     await tasks.project(task["id"])
-    assert meter.moved < 15_000, "nor its description"  # of 20 kB; a cluster tells of its slots, too
+    assert meter.moved < 15_000, "nor its description"  # of 20 kB; a cluster also sends its slots
     page = (await node.client.get(TASKS, params={"status": "claimed"})).json()
     assert ([each["id"] for each in page["tasks"]], meter.moved < 50_000) == ([task["id"]], True)
     async with asyncio.timeout(WOKEN):
@@ -314,7 +315,7 @@ async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts
 async def test_a_list_fetches_the_text_of_a_contract_with_conditions_once(
     node: NodeUnderTest, empty_redis: RedisServer
 ) -> None:
-    """It came twice: with what all contracts have, and again with what time may have changed."""
+    """The text must not come twice, with what all contracts have and again with what time may have changed."""
     pages = "How many panels are on these forty photographs of roofs? " * 300
     for _ in range(5):
         await offered(node, description=pages, skills=["counting"], lease_seconds=60)

@@ -1,4 +1,4 @@
-"""Claims that end by themselves, are extended, or given up (DESIGN 8). Only Redis' clock counts."""
+"""Claims that end by themselves, are extended, or are given up (DESIGN 8). Only Redis' clock counts."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.tasks.calls import TASKS, act, claimed, let_end, offered, read, tasks
 
 
 async def lapsed(node: NodeUnderTest) -> dict[str, Any]:
-    """A contract whose claim is void, which nobody has noticed yet."""
+    """Return a contract whose lease has ended, which nobody has noticed yet."""
     task = await claimed(node, lease_seconds=60)
     await let_end(node.store, task["id"])
     return task
@@ -97,7 +97,7 @@ async def test_a_claim_repeated_after_its_lease_is_a_new_one(node: NodeUnderTest
 
 @pytest.mark.parametrize("how", ["release", "fail"])
 async def test_a_claim_that_arrives_again_after_it_was_given_up_claims_nothing(node: NodeUnderTest, how: str) -> None:
-    """It was delayed on its way; meanwhile the worker repeated it and got an answer."""
+    """The request was delayed on its way. Meanwhile the worker repeated it and got an answer."""
     task = await offered(node, max_attempts=3)
     body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
     claim = (await act(node, task, "claim", **body)).json()
@@ -188,7 +188,7 @@ async def test_the_sweep_ends_what_is_due_and_tells_of_it_once(node: NodeUnderTe
 
 
 async def test_the_sweep_ends_more_leases_than_there_may_be_calls_to_redis(empty_redis: RedisServer) -> None:
-    """All of them used to be ended at once, which was refused, again and again."""
+    """Ending all of them at once would be refused, again and again."""
     async with await connect(empty_redis.url, timeout=10, max_in_flight=64) as store:
         tasks = tasks_on(store)
         for _ in range(70):
@@ -216,7 +216,7 @@ async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) ->
 async def test_a_worker_that_falls_silent_costs_its_lease_and_nothing_else(
     node: NodeUnderTest, state: str, is_noticed: bool
 ) -> None:
-    """`is_noticed`: by the sweep, before another worker comes."""
+    """`is_noticed`: the sweep notices it before another worker comes."""
     task = await claimed(node, lease_seconds=60, review_seconds=600)
     token = {"claim_token": task["claim_token"]}
     if state == "in_progress":
@@ -266,6 +266,6 @@ async def test_who_waits_is_told_of_what_the_clock_alone_changes(node: NodeUnder
     now: Any = await node.store.command("TIME", key="")
     soon = int(now[0]) * 1000 + int(now[1]) // 1000 + 200
     await node.store.command("HSET", keys.task(task["id"]), field, soon)
-    # No worker runs, so nobody writes the change down, and there is no wake-up.
+    # No worker runs, so nobody records the change, and no wake-up is sent.
     found = await node.client.get(f"{TASKS}/{task['id']}", params={"wait": 5, "status": status})
     assert found.json()["status"] == after

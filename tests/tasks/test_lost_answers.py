@@ -1,4 +1,4 @@
-"""Claims whose answer is lost on the way: the winner asks again and is told (DESIGN 5)."""
+"""Claims whose answer is lost on the way: the winner repeats its request and is told (DESIGN 5)."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ TASKS, CLAIMERS = 100, 20
 
 
 async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
-    """The claim_token, or None for a worker that is told that another has won."""
+    """Claim until there is an answer. Returns the claim_token, or None if another worker has won."""
     while True:
         try:
             wanted = bound_key("claim", name, "one key each", b"")

@@ -1,4 +1,4 @@
-"""Workers that wait for what others can do cost their process little, however many they and the offers are."""
+"""Workers that wait cost their process little, however many workers and unsuitable offers there are."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ AT_ONCE = 500
 
 
 class MadeUpList(OfferFeed):
-    """The list of offers is what the test says."""
+    """A list of offers that the test sets."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -59,9 +59,11 @@ async def test_each_offer_is_told_once_and_not_all_are_kept() -> None:
 async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     node: NodeUnderTest, monkeypatch: MonkeyPatch
 ) -> None:
-    """All of it used to be compared with all who wait in one go, again and again: a thousand workers and four thousand
-    offers kept the process from everything else for half of each second."""
-    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    """Otherwise the whole list is compared with all waiting workers in one go, again and again: a thousand workers and
+    four thousand offers would block the process for half of each second.
+    """
+    # So that every newcomer lets the list be read again.
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     monkeypatch.setattr("node.tasks.offers.matching.COMPARED_AT_ONCE", AT_ONCE)
     feed, compared, others, have_looked = MadeUpList(node.store), Counter[int](), OtherTurns(), 0
     fits = WantedOffers.fits
@@ -82,7 +84,7 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     await eventually(lambda: have_looked == WORKERS)  # at the empty list
     feed.offers = [Offer(f"offer {number}", "desk", frozenset({"law"})) for number in range(OFFERS)]
     async with others, matching.waiter(WantedOffers(frozenset({"speaking"}))):
-        # With those who wait; and who comes looks through all of it.
+        # Each offer is compared with every waiting worker, and the newcomer goes through the whole list.
         await eventually(lambda: compared.total() == OFFERS * (WORKERS + 1) + OFFERS)
         assert max(compared.values()) <= OFFERS + AT_ONCE + WORKERS
         before = compared.total()
@@ -95,7 +97,7 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
 
 
 async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_in_the_log(node: NodeUnderTest) -> None:
-    """asyncio logged it, with a traceback: "Task exception was never retrieved"."""
+    """Otherwise asyncio logs a traceback: "Task exception was never retrieved"."""
     begun, goes_on, said = asyncio.Event(), asyncio.Event(), list[str]()
 
     class FailingList(MadeUpList):
@@ -117,7 +119,7 @@ async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_i
     goes_on.set()
     await asyncio.sleep(0)
     with pytest.raises(StoreUnavailable):
-        await wait()  # it has a view of its own, and nobody knows the one before any more
+        await wait()  # this call has a view of its own, and nobody refers to the previous one any more
     gc.collect()
     assert said == []
 
@@ -126,7 +128,7 @@ ANYTHING = WantedOffers(frozenset())
 
 
 class Broken(OfferFeed):
-    """The feed cannot be read for so many times."""
+    """A feed that fails the next `failures` reads."""
 
     failures = 0
 
@@ -150,7 +152,7 @@ async def test_who_waits_while_redis_is_out_of_reach_is_given_what_came_meanwhil
 
 
 class Held(MadeUpList):
-    """The list is read once a test lets it."""
+    """A list that is read only once a test allows it."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -184,14 +186,15 @@ async def test_who_goes_away_takes_the_list_from_nobody_who_waits_for_it(node: N
 async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
     node: NodeUnderTest, monkeypatch: MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    # So that every newcomer lets the list be read again.
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)
     monkeypatch.setattr("node.tasks.offers.matching.HANDED_SECONDS", seconds)
     feed = MadeUpList(node.store)
     feed.offers = [Offer("t1", "desk", frozenset())]
     matching = OfferMatching(feed)
     async with matching.waiter(ANYTHING) as first:
         assert await first.next(PATIENCE) == feed.offers[0]
-        assert await matching.next(first, 0) is None  # another process was faster
+        assert await matching.next(first, 0) is None  # as if another process had been faster
         async with matching.waiter(ANYTHING) as second:
             given = [await each.next(0) for each in (first, second)]
             assert list(filter(None, given)) == ([] if seconds else feed.offers)

@@ -1,4 +1,4 @@
-"""Offered contracts found by what they ask for (NETWORK 4), and claimed by it."""
+"""Offered contracts are found by what they ask for (NETWORK 4), and claimed by it."""
 
 import asyncio
 from itertools import count
@@ -31,7 +31,9 @@ NOBODYS = ("publisher_id", "nobody", "skills", "[]")
 
 
 async def found(node: NodeUnderTest, query: str, threshold: float = 0.3, **more: Any) -> list[dict[str, Any]]:
-    """Hits, of a client of its own: until all is indexed a test asks more often than one client may."""
+    """Return the hits of a search. Each call is by another client, because tests search until all is indexed, more
+    often than one client may.
+    """
     client = node.client_at(f"203.0.113.{next(_clients) % 250}")
     return json_of(await client.post(SEARCH, json={"query": query, "threshold": threshold} | more))["hits"]
 
@@ -52,7 +54,7 @@ async def test_all_who_wait_on_one_account_search_as_often_as_one_client_may(
     waiting = [
         asyncio.create_task(claim_next(node, query="Portuguese pages", threshold=1.0, wait=3)) for _ in range(12)
     ]
-    while not all(each.done() for each in waiting):  # new offers come all the time
+    while not all(each.done() for each in waiting):  # new offers arrive all the time
         await node.store.command("XADD", keys.OFFERS, "MAXLEN", 1, "*", "id", new_id(), *NOBODYS)
     assert {(await each).status_code for each in waiting} == {204}
     assert 12 < looked <= 12 + 1 + (monotonic() - began), "once each, and together once a second"
@@ -170,7 +172,7 @@ async def test_a_match_must_fit_the_worker_too_and_a_key_gets_it_again(node: Nod
 
 
 async def test_however_many_better_matches_fit_nobody_a_worker_gets_what_fits(node: NodeUnderTest) -> None:
-    """The 50 best matches were looked at, so whoever offered as many that nobody can do hid all that others offered."""
+    """If only the 50 best matches were looked at, as many offers that nobody can do would hide all others."""
     await offered(node, **COUNT, publisher_id="my-desk")
     mine = await offered(node, **TRANSLATE, publisher_id="my-desk")
     query = f"{TRANSLATE['title']}: {TRANSLATE['description']}"
@@ -198,7 +200,7 @@ async def test_however_many_better_matches_fit_nobody_a_worker_gets_what_fits(no
 async def test_the_text_of_a_match_is_fetched_once_for_its_hit_and_not_to_see_whether_it_fits(
     node: NodeUnderTest, empty_redis: RedisServer
 ) -> None:
-    """A search fetched it again, to see whether the contract was still offered."""
+    """A search must not fetch it again to see whether the contract is still offered."""
     texts = 0
     for number in range(10):
         pages = f"Page {number} of the report says how many panels were counted. " * 300

@@ -1,4 +1,4 @@
-"""An offer that is out of reach when its turn comes is shown later: no position passes it over."""
+"""An offer that is out of reach when its turn comes is shown later: no position in the feed skips it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from tests.support.servers import WOKEN
 from tests.tasks.calls import UNKNOWN_ID, tasks_on
 
 GONE: set[str] = set()
-"""Contracts whose server is out of reach."""
+"""Ids of contracts whose server is out of reach."""
 
 
 class PartlyGone(TaskStore):
-    """The store of a cluster of which a part is out of reach."""
+    """The store of a cluster, a part of which is out of reach."""
 
     async def _listed_reachable(
         self, task_ids: Sequence[str], names: Sequence[bytes]
@@ -37,7 +37,7 @@ def _without_gone(task_ids: Sequence[str], found: Sequence[Any]) -> list[Any]:
 
 @pytest.fixture
 def left_out() -> asyncio.Event:
-    """Set once a contract that is out of reach has been looked for."""
+    """Set once a contract that is out of reach has been looked up."""
     return asyncio.Event()
 
 
@@ -57,18 +57,18 @@ def tasks(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, left_out: asynci
 
 
 async def offers(tasks: Tasks, count: int, **changed: Any) -> list[str]:
-    """Ids of new offers, in order."""
+    """Create offers, and return their ids in order."""
     offer = NewTask("desk", "Count the panels", **changed)
     return [(await tasks.create(offer, UNSIGNED, None, ""))[0].id for _ in range(count)]
 
 
 def shown(page: TaskPage) -> tuple[list[str], bool]:
-    """Ids on a page, and whether it says that some are left out."""
+    """Return the ids on a page, and whether it says that some are left out."""
     return [task.id for task in page.tasks], page.incomplete is True
 
 
 async def after(tasks: Tasks, page: TaskPage, **query: Any) -> TaskPage:
-    """The page that follows."""
+    """Return the page that follows."""
     assert isinstance(page.next_since, str)
     return await tasks.page(TaskPageQuery(since=page.next_since, **query))
 
@@ -111,7 +111,8 @@ async def test_an_offer_that_was_taken_meanwhile_is_not_shown(tasks: Tasks, node
 
 async def test_who_waits_is_shown_what_is_back_when_something_comes(tasks: Tasks, left_out: asyncio.Event) -> None:
     (first,) = await offers(tasks, 1)
-    # Announced by now: later, it would wake who waits, and be shown alone.
+    # Makes sure that the offer is announced: an announcement later would wake the waiting reader, which would get the
+    # offer alone.
     assert shown(await tasks.page(TaskPageQuery(since="0-0"))) == ([first], False)
     GONE.add(first)
     waiting = asyncio.create_task(tasks.page(TaskPageQuery(since="0-0", wait=30)))
@@ -138,7 +139,7 @@ async def test_a_position_names_a_page_of_contracts_at_most(tasks: Tasks) -> Non
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_whatever_is_away_when_each_offer_is_shown_once(tasks: Tasks, seed: int) -> None:
-    """To one who goes on from page to page, of whatever length."""
+    """A reader that continues from page to page, of any length, sees each of them once."""
     random = Random(seed)
     start = await tasks.page(TaskPageQuery())
     made = await offers(tasks, 40)

@@ -1,4 +1,4 @@
-"""A publisher whose answer was lost repeats its rejection or retry with the Idempotency-Key, and does it once."""
+"""A publisher whose answer was lost repeats its rejection or retry under its Idempotency-Key; the step is done once."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ REASON = {"reason": "Two pages, please."}
 
 
 async def judge(node: NodeUnderTest, task: dict[str, Any], what: str, headers: dict[str, str], **body: Any) -> Any:
-    """The response to a step of the publisher."""
+    """Return the response to a step of the publisher."""
     body = {"publisher_token": task["publisher_token"], **body}
     return await node.client.post(f"{TASKS}/{task['id']}/{what}", json=body, headers=headers)
 

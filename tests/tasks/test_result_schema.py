@@ -1,4 +1,4 @@
-"""Contracts that say what their result must be (NETWORK 4: JSON Schema 2020-12)."""
+"""Contracts that specify the form of their result (NETWORK 4: JSON Schema 2020-12)."""
 
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ async def complete(node: NodeUnderTest, task: dict[str, Any], result: object) ->
 
 
 async def refusal_of(node: NodeUnderTest, schema: object) -> tuple[int, str, list[Any], str]:
-    """How an offer with that schema is refused: status, code, where and why."""
+    """Return how an offer with that schema is refused: status, code, place and message."""
     response = await node.client.post(TASKS, json=OFFER | {"result_schema": schema})
     fault = response.json()["detail"][0]
     return response.status_code, response.headers["x-error-code"], fault["loc"], fault["msg"]
@@ -111,12 +111,12 @@ async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) ->
         ({"pattern": "("}, [], "no regular expression"),
         ({"allOf": [{"pattern": f"^{n}$"} for n in range(17)]}, [], "more than 16 different patterns"),
         ({"pattern": r"\p{L}{500}"}, [], "too large"),
-        # To ignore the case of all that there is, two thousand times, took a minute.
+        # Compiling a case-insensitive class of all characters, two thousand times, would take a minute.
         ({"pattern": "(?i)" + r"\p{Any}" * 2_000}, [], "has flags"),
         ({"patternProperties": {r"(?x)a( ?i)": True}}, [], "has flags"),
         ({"description": "x" * 17_000}, [], "16384 bytes"),
         ({"minimum": 10**400}, [], "too large"),
-        # A list of items is no part of the dialect, but the engine applies one below a word that it does not know.
+        # A list of items is not part of the dialect, but the engine applies it below a keyword that it does not know.
         ({"$ref": "#/a", "a": {"items": [{"anyOf": [{"$ref": "#/a"}] * 2}]}}, [], "prefixItems"),
     ],
 )
@@ -131,19 +131,19 @@ async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(
 @pytest.mark.parametrize(
     "schema",
     [
-        # Each part looks at the same value through two others: a million times after twenty of them.
+        # Each part looks at the same value through two others, so after twenty of them it is looked at a million times.
         {f"a{n}": {"anyOf": [{"$ref": f"#/a{n + 1}"}] * 2} for n in range(20)} | {"a20": ALWAYS, "$ref": "#/a0"},
-        # The same by a word of an earlier dialect, which the engine still applies.
+        # The same with a keyword of an earlier dialect, which the engine still applies.
         {f"a{n}": {"dependencies": {k: {"$ref": f"#/a{n + 1}"} for k in "ab"}} for n in range(20)}
         | {"a20": ALWAYS, "$ref": "#/a0"},
         {"items": {"dependencies": {f"{n}": ["a"] for n in range(1000)}}},
-        # Twice as often at each level of the value.
+        # The cost doubles at each level of the value.
         {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]},
         {"$anchor": "all", "items": {"oneOf": [{"$ref": "#all"}, {"$dynamicRef": "#all"}]}},
         {"items": {"allOf": [{"const": n} for n in range(300)]}},
-        # What a member may cost depends on all others: it took half a second to find out.
+        # The cost of a member depends on all others: finding it out would take half a second.
         {"properties": {f"{n}": {"$ref": "#"} for n in range(390)}},
-        # Each of them has the pattern read once more: together, they took two minutes.
+        # The engine compiles the pattern again for each of them: together, this would take two minutes.
         {"pattern": r"\w" * 5_000},
         {"patternProperties": {r"[\cA]" * 2_000: True}},
         {"allOf": [{"pattern": rf"^{n}" + r"\d" * 20} for n in range(16)]},
@@ -194,7 +194,7 @@ async def test_a_result_that_takes_too_long_to_check_is_refused_and_the_claim_st
 async def test_no_result_is_taken_by_a_schema_that_is_not_accepted_here_any_more(
     node: NodeUnderTest, schema: dict[str, Any]
 ) -> None:
-    """It may come from another node, with an import."""
+    """Such a schema may come from another node, with an import."""
     task = await claimed(node, result_schema=ALWAYS)
     await node.store.command("HSET", keys.task(task["id"]), "result_schema", msgspec.json.encode(schema))
     assert refused(await complete(node, task, GOOD)) == (422, "task.schema_dear")
@@ -203,7 +203,7 @@ async def test_no_result_is_taken_by_a_schema_that_is_not_accepted_here_any_more
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
 def test_thousands_of_parts_that_are_true_or_false_are_no_free_work(word: str) -> None:
-    """Fifty thousand values took a quarter of a second to compare with three thousand such parts each."""
+    """Comparing fifty thousand values with three thousand such parts each would take a quarter of a second."""
     schema = require_schema({"items": {word: [word == "allOf"] * 2_700}})
     with pytest.raises(Refused, match=r"task\.result_large"):
         require_shape(schema, msgspec.json.encode([1] * 20_000))
@@ -229,7 +229,9 @@ def test_of_alternatives_it_is_told_that_none_fits() -> None:
     [(b'"{}"', "a string"), (b"null", "null"), (b"[{}]", "an array"), (b"true", "a boolean"), (b"1.5", "a number")],
 )
 def test_a_value_of_another_type_is_told_of_which_it_is(result: bytes, said: str) -> None:
-    """A result that was sent as the text of its JSON, or left out, was only told that "this" is no object."""
+    """For a result sent as the text of its JSON, or left out, it would not help to say only that "this" is no
+    object.
+    """
     with pytest.raises(Invalid) as invalid:
         require_shape(require_schema({"type": "object"}), result)
     assert [issue.msg for issue in invalid.value.issues] == [f'this is {said}, not of type "object"']
@@ -311,6 +313,6 @@ def test_whatever_the_schema_a_result_is_taken_or_told_what_is_wrong(
     ],
 )
 def test_what_only_the_alternatives_explain_is_a_fault_of_the_whole_result(schema: dict[str, Any]) -> None:
-    """Of alternatives nobody knows which was meant, so no fault is looked for in them."""
+    """Nobody knows which alternative was meant, so no fault is looked for inside them."""
     [fault] = check_of(msgspec.json.encode(schema)).faults(b'{"of": {}}')
     assert (fault.loc, fault.msg) == (("body", "result_payload"), "does not have the shape that result_schema asks for")

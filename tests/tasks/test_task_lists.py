@@ -1,4 +1,4 @@
-"""The lists of contracts are projections: behind at times, and always put right (DESIGN 4)."""
+"""The lists of contracts are projections: they may be behind, and are always corrected (DESIGN 4)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from tests.tasks.calls import TASKS, act, claimed, offered, tasks_on
 
 
 async def places(node: NodeUnderTest, task_id: str) -> list[str]:
-    """The lists that hold a contract."""
+    """Return the lists that hold a contract."""
     return [each for each in STATUSES if await node.store.command("ZSCORE", keys.tasks_with(each), task_id) is not None]
 
 
@@ -27,7 +27,7 @@ async def listed(node: NodeUnderTest, status: str) -> dict[str, Any]:
 
 
 async def test_contracts_are_spread_over_the_partitions(node: NodeUnderTest) -> None:
-    """Else one server of a cluster would have all of them."""
+    """Otherwise one server of a cluster would hold all of them."""
     made = [await offered(node) for _ in range(8)]
     assert len({ids.partition_of_id(task["id"]) for task in made}) > 1
 
@@ -69,7 +69,7 @@ async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnd
 
 
 class HeldUp(TaskStore):
-    """The store of a process that stands still before it lists what it has claimed."""
+    """The store of a process that stalls before it lists what it has claimed."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, 3600)
@@ -84,13 +84,14 @@ class HeldUp(TaskStore):
 async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a contract that was released meanwhile, through another process, is on offer and nobody finds it."""
+    """Otherwise a contract that another process has released meanwhile would be on offer, but in no list of offers."""
     monkeypatch.setattr("node.tasks.store.LATE_SECONDS", 0.0)
     task, held_up = await offered(node), HeldUp(node.store)
     claiming = asyncio.create_task(tasks_on(node.store, through=held_up).claim_as(task["id"], "worker", "7" * 32, None))
     await held_up.stands_still.wait()
     other = tasks_on(node.store)
-    claim, _ = await other.claim_as(task["id"], "worker", "7" * 32, None)  # repeated there
+    # The same request, repeated at another process.
+    claim, _ = await other.claim_as(task["id"], "worker", "7" * 32, None)
     await other.release(task["id"], Holding(claim.claim_token))
     held_up.goes_on.set()
     await claiming
@@ -100,7 +101,9 @@ async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(
 async def test_a_worker_that_was_held_up_lists_a_contract_as_it_is_by_then(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it read before it was held up used to count: the released contract was then listed as claimed for ever."""
+    """If the worker used what it read before it stalled, the released contract would stay listed as claimed for
+    ever.
+    """
     monkeypatch.setattr("node.tasks.store.LATE_SECONDS", 0.0)
     task, held_up = await claimed(node), HeldUp(node.store)
     projecting = asyncio.create_task(tasks_on(node.store, through=held_up).project(task["id"]))
@@ -112,7 +115,7 @@ async def test_a_worker_that_was_held_up_lists_a_contract_as_it_is_by_then(
 
 
 async def test_a_step_while_a_worker_lists_its_contract_is_not_undone(node: NodeUnderTest) -> None:
-    """One claim in a hundred that followed its offer at once was in no list for up to half a second."""
+    """Otherwise one claim in a hundred that follow their offer at once would be in no list for up to half a second."""
     task, worker = await offered(node), HeldUp(node.store)
     projecting = asyncio.create_task(tasks_on(node.store, through=worker).project(task["id"]))
     await worker.stands_still.wait()
@@ -166,7 +169,7 @@ async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_ti
 async def test_what_is_offered_while_the_list_is_read_is_on_the_page_or_after_it(
     node: NodeUnderTest, first: int
 ) -> None:
-    """The position in the feed used to be read after the list, or together with it, in any order."""
+    """The position in the feed must be read before the list: not after it, nor together with it in any order."""
     offers = [await offered(node)]
 
     async def go_on() -> None:
@@ -188,7 +191,7 @@ async def test_a_page_of_what_came_since_goes_on_after_what_it_shows(node: NodeU
         page = (await node.client.get(TASKS, params=asked)).json()
         assert [found["id"] for found in page["tasks"]] == [tasks[number]["id"] for number in expected]
         asked["since"] = page["next_since"]
-    # Who waits is not held up by one that somebody has claimed since.
+    # A waiting reader is not held up by an offer that somebody has claimed since.
     await act(node, tasks[0], "claim", assignee_id="worker-1")
     asked = {"status": "offered", "limit": 1, "since": "0-0", "wait": 20}
     page = (await node.client.get(TASKS, params=asked, timeout=30)).json()

@@ -1,4 +1,4 @@
-"""Contracts against a model: whatever is done in whatever order, they are what the rules say (SPEC 3.1, DESIGN 8)."""
+"""Contracts against a model: after any steps in any order, they are what the rules say (SPEC 3.1, DESIGN 8)."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -33,7 +33,7 @@ from tests.tasks.task_model import AT_WORK, ENDED, NEXT, NO_TOKEN, PUBLISHER, Mo
 
 ACTORS = st.sampled_from([PUBLISHER, "ann", "bob"])
 AGENTS = st.sampled_from(["ann", "bob"])
-KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
+KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be replayed at any time
 PROOFS = st.sampled_from(["token", "token", "none", "wrong"])
 OWN = "that of the present claim"
 PLAIN = st.builds(Terms, lease=st.sampled_from([None, 30, 600]), bound=st.booleans())
@@ -42,21 +42,21 @@ FULL = st.builds(
     lease=st.sampled_from([None, 30, 600]),
     attempts=st.sampled_from([2, 3]),
     retry=st.sampled_from([None, 10]),
-    deadline=st.sampled_from([None, 45, 600]),  # also together with a lease
+    deadline=st.sampled_from([None, 45, 600]),  # combined with a lease, too
     review=st.sampled_from([None, 30]),
 )
-TERMS = st.sampled_from([PLAIN, FULL, FULL, FULL]).flatmap(lambda terms: terms)  # which have more to go wrong
-AT_ONCE = 2  # contracts that are not over: what may go wrong between two does, and each gets more steps
+TERMS = st.sampled_from([PLAIN, FULL, FULL, FULL]).flatmap(lambda terms: terms)  # more can go wrong with FULL
+AT_ONCE = 2  # unfinished contracts: two can still interfere with each other, and each gets more steps
 CONTRACTS = 6  # at most
 STEPS = st.integers(0, 2**32).map(lambda seed: Random(seed).choices(range(60), k=6))
-"""Which of the steps that are allowed are taken; drawn one by one they would be the same few again and again."""
+"""Which of the allowed steps are taken. Drawn one by one, they would be the same few again and again."""
 CHANGES_KEPT = 16
 NEVER = 2**53  # ms
-LONG = 30 * 86_400  # s; by then no contract changes by itself any more
+LONG = 30 * 86_400  # s; after that, no contract changes by itself any more
 
 
 def _some_model() -> st.SearchStrategy[Model]:
-    """A contract, usually one that is not over."""
+    """Return a strategy for a contract, usually one that has not ended."""
     machine = cast("st.SearchStrategy[TaskMachine]", st.runner())
     return machine.flatmap(lambda machine: st.sampled_from([*machine.living * 3, *machine.all]))
 
@@ -65,7 +65,7 @@ MODELS = _some_model()
 
 
 class TaskMachine(StoreMachine):
-    """Contracts on a store in memory whose clock only moves when told to."""
+    """Contracts on an in-memory store whose clock moves only when told to."""
 
     tokens: Bundle[str] = Bundle("tokens")
 
@@ -76,7 +76,7 @@ class TaskMachine(StoreMachine):
 
     def teardown(self) -> None:
         with self.stack:
-            # A step that is refused by its token alone does not notice that a lease has ended. The sweep notices all.
+            # A step that is refused only because of its token does not record the end of a lease. The sweep does.
             self.advance(LONG)
             self.sweep()
             for model in self.all:
@@ -88,7 +88,7 @@ class TaskMachine(StoreMachine):
 
     @property
     def ms(self) -> int:
-        """The time of the store, as its scripts see it."""
+        """The time of the store in milliseconds, as its scripts see it."""
         seconds, microseconds = cast("tuple[int, int]", self.run_step(self.store.command("TIME")))
         return int(seconds) * 1000 + int(microseconds) // 1000
 
@@ -106,7 +106,7 @@ class TaskMachine(StoreMachine):
         return self.offer(terms, choices)
 
     def offer(self, terms: Terms, choices: list[int]) -> MultipleResults[str]:
-        """A new contract and its model, and steps."""
+        """Offer a contract, create its model, and take steps."""
         task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), UNSIGNED, None, ""))
         self.all.append(Model(task.id, task.publisher_token, terms, self.ms))
         return self.take(choices)
@@ -116,7 +116,7 @@ class TaskMachine(StoreMachine):
         return self.take(choices)
 
     def take(self, choices: list[int]) -> MultipleResults[str]:
-        """Steps that the contracts allow, one after the other: most others are refused, and lead nowhere."""
+        """Take steps that the contracts allow, one by one. Most other steps would be refused, and lead nowhere."""
         claims: list[str] = []
         for choice in choices:
             moves = [move for model in self.living for move in self.moves(model)]
@@ -125,7 +125,7 @@ class TaskMachine(StoreMachine):
         return multiple(*claims)
 
     def moves(self, model: Model) -> list[Callable[[], object]]:
-        """What a contract allows now, except that it is called off."""
+        """Return the steps that a contract allows now, except its cancellation."""
         model.pass_time(self.ms)
         if model.opens is not None:
             return [lambda: self.wait_for_the_moment(model, 0), lambda: self.claim(model, "ann", None)]
@@ -276,9 +276,9 @@ class TaskMachine(StoreMachine):
         step: Callable[[], Awaitable[tuple[Task, bool]]],
         body: str = "",
     ) -> bool:
-        """Take a step of the publisher that a key has taken once; whether it was taken now.
+        """Take a step of the publisher, which is carried out once for each key. Returns whether it was carried out now.
 
-        `refusal`: of a step that was not taken with that key before.
+        `refusal`: that of a step not yet carried out under this key.
         """
         before = None if key is None or refusal == "task.publisher" else model.remembered.get((what, key))
         if before is not None:
@@ -292,7 +292,7 @@ class TaskMachine(StoreMachine):
         return before is None
 
     def reject_too_late(self, model: Model) -> None:
-        """At the moment at which silence accepts."""
+        """Reject at the moment at which the result is accepted by silence."""
         self.wait_for_the_moment(model, 0)
         self.reject(model, "token", "too late")
 
@@ -325,7 +325,7 @@ class TaskMachine(StoreMachine):
 
     @rule(model=MODELS, past=st.sampled_from([-1, 0, 1]))
     def wait_for_the_moment(self, model: Model, past: int) -> None:
-        """Until a contract changes by itself, and one millisecond less or more."""
+        """Wait until a contract changes by itself, or one millisecond less or more."""
         times = (model.ends, model.opens, model.review_ends, model.deadline)
         coming = [time + past for time in times if time is not None and time + past > self.ms]
         if coming:
@@ -333,10 +333,10 @@ class TaskMachine(StoreMachine):
 
     @rule()
     def sweep(self) -> None:
-        """What the worker does: end the leases, and project what was told of."""
+        """Do what the worker does: end leases, and project the contracts with events."""
         seen = self.records()
         self.run_step(self._tasks.sweep())
-        assert self.records() == seen  # readers had seen what is written down now
+        assert self.records() == seen  # readers had already seen the changes that are recorded now
         for model in self.all:
             model.pass_time(self.ms)
             self.run_step(self._tasks.project(model.id))
@@ -349,18 +349,18 @@ class TaskMachine(StoreMachine):
             assert page.total == len(page.tasks)
 
     def planned(self, model: Model) -> int | None:
-        """When the sweep looks at a contract."""
+        """Return when the sweep looks at a contract."""
         leases = keys.leases_of(model.id)
         at = cast("bytes | None", self.run_step(self.store.command("ZSCORE", leases, model.id)))
         return None if at is None else int(float(at))
 
     def records(self) -> list[Task]:
-        """What readers see."""
+        """Return what readers see."""
         return [self.run_step(self._tasks.get(model.id)) for model in self.all]
 
     @rule(model=MODELS)
     def compact(self, model: Model) -> None:
-        """What the worker does days after a contract is over, if that was written down; before, it must do nothing."""
+        """Compact a contract as the worker does days after its end was recorded. Before that, it must do nothing."""
         written = self.run_step(self.store.command("HGET", keys.task(model.id), "status"))  # None if it was compacted
         seen = self.records()
         compacted = self.run_step(TaskStore(self.store, 3600).compact([model.id]))
@@ -371,23 +371,23 @@ class TaskMachine(StoreMachine):
     def every_record_is_as_the_model_says(self) -> None:
         for model in self.all:
             task = self.run_step(self._tasks.get(model.id))
-            model.pass_time(self.ms)  # readers see what no step has written down yet
+            model.pass_time(self.ms)  # readers see changes that no step has recorded yet
             assert (self.planned(model) or NEVER) <= (model.next_change or NEVER)  # a sweep comes in time
             model.check(task)
 
 
 def meant(model: Model, token: str) -> str:
-    """The token, or the one that the contract's assignee has."""
+    """Return the token, or for OWN the one of the contract's assignee."""
     return (model.token or NO_TOKEN) if token == OWN else token
 
 
 def proof_of(model: Model, proof: str) -> str | None:
-    """What is shown as the publisher_token."""
+    """Return the value shown as the publisher_token."""
     return {"token": model.publisher_token, "none": None, "wrong": model.id}[proof]
 
 
 def _as_listed(task: Task) -> Task:
-    """The record, without what lists leave out."""
+    """Return the record without what lists omit."""
     return msgspec.structs.replace(task, result_payload=msgspec.UNSET, attempts=msgspec.UNSET)
 
 

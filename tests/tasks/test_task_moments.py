@@ -1,4 +1,4 @@
-"""The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
+"""The exact millisecond in which time changes a contract: what readers then see is what a step records."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,15 +33,15 @@ BEFORE, AT, AFTER = -1, 0, 1  # ms
 
 
 class Case(NamedTuple):
-    """A contract that time changes next."""
+    """A contract that time will change next."""
 
     status: TaskStatus
     field: str
-    """When it changes."""
+    """The field that says when."""
     after: TaskStatus
     terms: dict[str, Any]
     others: Mapping[str, int] = {}
-    """Fields that say when something else would change it: so many milliseconds later."""
+    """Fields of times at which something else would change it, as milliseconds after the first time."""
 
 
 LEASE = {"lease_seconds": 30}
@@ -65,11 +65,11 @@ CASES = {
     "pause": Case("failed", "retry_at", "offered", PAUSE),
     "review": Case("submitted", "review_ends_at", "completed", {"review_seconds": 60}),
 }
-"""Where the status before is `failed`, it is the attempt that has."""
+"""A status of `failed` before the change means that the attempt has failed, not the contract."""
 
 
 async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
-    """The id of a contract that changes in ten seconds."""
+    """Return the id of a contract that changes in ten seconds."""
     tasks = tasks_on(store)
     task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), UNSIGNED, None, "")
     if case.status != "offered":
@@ -88,7 +88,7 @@ async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
 
 
 async def planned(store: FakeStore, task_id: str) -> float:
-    """When the sweep looks at a contract (ms); infinite if it does not."""
+    """Return when the sweep looks at a contract (ms); infinite if it does not."""
     at: Any = await store.command("ZSCORE", keys.leases_of(task_id), task_id)
     return float(at or "inf")
 
@@ -155,7 +155,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
 
     async def claim() -> None:
         nonlocal token
-        clock.advance(15)  # also a pause is over then
+        clock.advance(15)  # by then, a pause is over, too
         token = (await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None))[0].claim_token
 
     def extend() -> Awaitable[object]:
@@ -178,7 +178,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
     for step in steps:
         clock.advance(1)
         await step()
-        await tasks.sweep()  # what was planned for the end of a pause is put right then
+        await tasks.sweep()  # corrects what was planned for the end of a pause
         found = await TaskStore(store, 3600).read(task.id)
         assert await planned(store, task.id) == next_change(found.fields)
         assert (found.changed_at == round(clock.time() * 1000)) == (step is not extend)
@@ -223,7 +223,7 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
 
 
 async def test_an_offer_that_is_taken_and_given_back_in_one_millisecond_is_announced_again(clock: Clock) -> None:
-    """Who waited for work was not told that it is there again, as if that were known."""
+    """Otherwise workers that wait are not told that it is available again, because it counts as known."""
     store = FakeStore()
     tasks = tasks_on(store)
     task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")

@@ -1,6 +1,6 @@
-"""Steps at the same time on two processes: each contract goes one way, and what was acknowledged is on it (SPEC 3.1).
+"""Concurrent steps on two processes: each contract goes one way, and every acknowledged change is on it (SPEC 3.1).
 
-What a step does to one contract is atomic. This is about what is made of several of them: events, lists, the feed of
+A step is atomic for one contract. These tests are about what consists of several steps: events, lists, the feed of
 offers, planned changes, compaction, removal, import.
 """
 
@@ -46,7 +46,7 @@ from tests.tasks.calls import tasks_on, told, uncharged
 CONTRACTS, ROUNDS, AT_ONCE = 4, 60, 6
 WORKING = ("claimed", "in_progress")
 BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
-    ("offered", "offered"): ("offered",),  # after a pause
+    ("offered", "offered"): ("offered",),  # at the end of a pause
     ("retried", "offered"): ("failed",),
     ("claimed", "claimed"): ("offered",),
     ("in_progress", "in_progress"): ("claimed",),
@@ -60,14 +60,14 @@ BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
     ("completed", "completed"): (*WORKING, "submitted"),
     ("canceled", "canceled"): ("offered", *WORKING),
 }
-"""The statuses that a contract may have before an event with a status."""
+"""The statuses that a contract may have before an event, by the event's type and status."""
 
 LET_END = """
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
 return redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
 """
-"""Lets a time of a contract be over, if it has that time just now."""
+"""Lets a time of a contract be over, if the contract has that time now."""
 
 
 class Contract(msgspec.Struct):
@@ -83,7 +83,7 @@ class Contract(msgspec.Struct):
 
 
 class Race:
-    """Steps on contracts, each by one of two processes."""
+    """Steps on contracts, each made by one of two processes."""
 
     def __init__(self, stores: Sequence[Store], random: Random) -> None:
         self._stores = stores
@@ -107,7 +107,7 @@ class Race:
         self.all.append(Contract(task.id, task.publisher_token))
 
     async def step(self) -> None:
-        """One step on any contract; it may be refused."""
+        """Take one step on any contract. It may be refused."""
         contract = self._random.choice(self.all)
         tasks, store = self._random.choice(self._tasks), self._random.choice(self._stores)
         token = self._random.choice(contract.tokens[-2:]) if contract.tokens else "1.x.y"
@@ -171,7 +171,7 @@ class Race:
             await self._random.choice(often if self._random.random() < 0.85 else seldom)()
 
     async def check(self, contract: Contract) -> None:
-        """What the contract is must be what was told of it, in one order that the rules allow."""
+        """Check that the contract's state agrees with its events, in an order that the rules allow."""
         store = self._stores[0]
         (row,) = await TaskStore(store, 60).read_all([contract.id])
         status, attempt = "", 0
@@ -195,7 +195,7 @@ class Race:
             assert row.fields.get(b"status", b"forgotten").decode() == status
 
     async def places(self, contract: Contract) -> tuple[list[str], float, int]:
-        """The lists that have the contract; when it is to be looked at; when it was announced."""
+        """Return the lists that hold the contract, when it will be looked at, and when it was announced."""
         wanted = [("ZSCORE", keys.tasks_with(each), contract.id) for each in STATUSES]
         wanted += [("ZSCORE", keys.leases_of(contract.id), contract.id), ("ZSCORE", keys.KNOWN_OFFERS, contract.id)]
         *listed, planned, known = cast("list[bytes | None]", await self._stores[0].run_all(wanted))
@@ -203,7 +203,7 @@ class Race:
         return found, float(planned or "inf"), int(float(known or 0))
 
     async def is_settled(self) -> bool:
-        """Whether lists, plans and announcements are those of the contracts as they are."""
+        """Return whether lists, plans and announcements agree with the contracts."""
         for contract in self.all:
             (row,) = await TaskStore(self._stores[0], 60).read_all([contract.id])
             listed, planned, announced = await self.places(contract)

@@ -16,7 +16,7 @@ from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, signed, signe
 
 
 def altered(token: str) -> str:
-    """The token with another last character."""
+    """Return the token with another last character."""
     return token[:-1] + ("A" if token[-1] != "A" else "B")
 
 
@@ -77,7 +77,9 @@ async def test_the_publisher_cancels_with_its_token(node: NodeUnderTest, started
 async def test_the_publisher_shows_its_token_as_bearer_as_well(
     node: NodeUnderTest, what: str, body: dict[str, Any], status: str
 ) -> None:
-    """NETWORK 4 names no token in these bodies; that of the callbacks of the same contract is a Bearer."""
+    """NETWORK 4 has no token in these bodies, and the token for the callbacks of the same contract is a Bearer
+    token.
+    """
     task = await claimed(node, review_seconds=600)
     if what == "retry":
         await act(node, task, "fail", claim_token=task["claim_token"], code="input.missing")
@@ -193,7 +195,7 @@ async def test_who_reads_a_signed_offer_cannot_repeat_it_to_get_its_token(node: 
     public = (await node.client.get(f"{TASKS}/{task['id']}")).text
     assert secret not in public
     assert offer.headers["signature"].partition("=:")[2].rstrip(":") not in public
-    # The publisher itself still gets its answer again.
+    # The publisher itself can still get its answer again.
     again = await send(node, offer)
     assert (again.status_code, again.json()["publisher_token"]) == (201, task["publisher_token"])
 
@@ -214,7 +216,7 @@ async def test_the_signing_key_of_the_offer_is_the_publishers_proof(node: NodeUn
 async def test_the_signing_key_of_the_offer_judges_what_becomes_of_it(
     node: NodeUnderTest, what: str, status: str
 ) -> None:
-    """Each signature counts once: a rejection that was overheard sends no later result back."""
+    """Each signature counts once: an intercepted rejection cannot send a later result back."""
 
     async def end_attempt() -> None:
         claim = {"claim_token": task["claim_token"]}
@@ -233,7 +235,7 @@ async def test_the_signing_key_of_the_offer_judges_what_becomes_of_it(
     assert refused(await node.client.post(path, json=body)) == (403, "task.publisher")
     assert refused(await signed(node, path, body, OTHER_KEY)) == (403, "task.publisher")
     request = signed_request(path, body)
-    for _ in range(2):  # the second changes nothing
+    for _ in range(2):  # the second one changes nothing
         assert (await send(node, request)).json()["status"] == status
     if what != "accept":
         await end_attempt()
@@ -265,7 +267,7 @@ async def test_a_signed_offer_works_once(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize("first", ["k1", None])
 async def test_a_captured_offer_is_not_multiplied_with_other_keys(node: NodeUnderTest, first: str | None) -> None:
-    # The Idempotency-Key need not be covered by the signature, and each key has a partition of its own.
+    # The signature need not cover the Idempotency-Key, and each key has a partition of its own.
     request = signed_request(TASKS, OFFER)
     assert (await send(node, request, **({"idempotency_key": first} if first else {}))).status_code == 201
     for number in range(20):

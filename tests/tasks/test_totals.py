@@ -1,4 +1,4 @@
-"""What a client may offer in all: counted are contracts, not requests that came to none."""
+"""How many contracts a client may offer in all. Requests that offered nothing do not count."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ OFFERS = {
         message("a word " * 2857),
     ],
 }
-"""An offer, and some that are refused: the last for its bytes."""
+"""An offer, followed by some that are refused; the last one for its size."""
 
 
 @pytest.mark.parametrize("path", OFFERS)

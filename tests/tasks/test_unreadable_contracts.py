@@ -1,4 +1,4 @@
-"""A contract that cannot be read, such as one that a later version of the node wrote, hides no other."""
+"""A contract that cannot be read, such as one written by a later version of the node, does not hide other contracts."""
 
 from collections.abc import Awaitable, Callable
 
@@ -38,7 +38,7 @@ async def change_the_format(node: NodeUnderTest, task_id: str) -> None:
 
 
 async def listed(node: NodeUnderTest, **query: str) -> tuple[set[str], int]:
-    """Ids in a list, and how many it says there are."""
+    """Return the ids in a list, and its total."""
     page = (await node.client.get(TASKS, params=query)).json()
     assert "incomplete" not in page
     return {each["id"] for each in page["tasks"]}, page["total"]
@@ -90,7 +90,7 @@ async def lose_the_claim(node: NodeUnderTest, task_id: str) -> None:
 async def test_a_contract_that_time_cannot_change_keeps_no_other_from_its_time(
     node: NodeUnderTest, spoil: Break
 ) -> None:
-    """The sweep used to fail on it every second, and to list nothing that it had changed."""
+    """Otherwise the sweep fails on it every second, and lists nothing that it has changed."""
     broken, sound = [await claimed(node, lease_seconds=60, max_attempts=2) for _ in range(2)]
     for task in (broken, sound):
         await let_end(node.store, task["id"])

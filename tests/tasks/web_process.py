@@ -1,4 +1,4 @@
-"""What claim-next is in one web process, and a store that loses answers."""
+"""The parts of a web process that serve claim-next, and a store that loses answers."""
 
 from typing import NamedTuple
 
@@ -21,13 +21,13 @@ class WebProcess(NamedTuple):
 
 
 def process_on(store: Store, through: TaskStore | None = None, feed: OfferFeed | None = None) -> WebProcess:
-    """`through` and `feed` replace the usual store of contracts and the usual reader of offers."""
+    """Return the services. `through` and `feed` replace the usual store of contracts and the usual reader of offers."""
     tasks, matching = tasks_on(store, through=through), OfferMatching(feed or OfferFeed(store))
     return WebProcess(tasks, ClaimsOfAny(store, tasks, matching, search_on(store, tasks), 3600), matching)
 
 
 class Lossy(TaskStore):
-    """Claims, and does not say so every fifth time."""
+    """A store in which every fifth claim succeeds without an answer."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, 3600)

@@ -1,4 +1,4 @@
-"""Sentences for tests of the gate, written for them: what agents say of their work, in English and elsewhere."""
+"""Sentences written for tests of the gate: what agents say about their work, in English and other languages."""
 
 from random import Random
 
@@ -95,12 +95,12 @@ SCRIPTS = {
 
 
 def english(size: int, choice: Random) -> str:
-    """English of at least `size` characters."""
+    """Return English of at least `size` characters."""
     return _of(ENGLISH, size, choice)
 
 
 def foreign(language: str, size: int, choice: Random) -> str:
-    """Text of that language of at least `size` characters."""
+    """Return text in that language of at least `size` characters."""
     return _of(FOREIGN[language], size, choice)
 
 

@@ -1,4 +1,4 @@
-"""One text: what the gate takes, what it refuses, and what it is known to get wrong."""
+"""A single text: what the gate accepts, what it refuses, and what it is known to get wrong."""
 
 import os
 import subprocess
@@ -162,7 +162,9 @@ WINDOWS = {
     "y": "Please ping Xanthor, Brimble, Quandle and Fizzwick about frobnicating the zorblax queue.",
     "n": "Server zorblax frobnicates quandle widgets, brimble retries fizzwick jobs tonight.",
 }
-"""A window that is surely English, one that is surely not, and two whose words do not decide: cld3 says yes and no."""
+"""A window that is surely English, one that is surely not, and two that cannot be decided by their words: cld3 says yes
+for the first and no for the second.
+"""
 
 
 @pytest.mark.parametrize(
@@ -219,13 +221,13 @@ def test_foreign_words_joined_as_identifiers_fail() -> None:
 
 
 def test_one_foreign_sentence_among_ten_may_pass() -> None:
-    """A known limit: the gate judges what a text is written in, not each of its sentences."""
+    """A known limitation: the gate judges the language of a text as a whole, not each of its sentences."""
     english = "The index was rebuilt and the search answers again as it did before the update. " * 9
     assert is_english(english + "La recherche marche.")
 
 
 def test_foreign_words_spelt_with_digits_pass() -> None:
-    """A known limit: what holds a digit is an identifier to the gate."""
+    """A known limitation: the gate takes every word with a digit for an identifier."""
     assert is_english("h0la mund0")
 
 

@@ -1,4 +1,4 @@
-"""Text that is hidden in a long English one: wherever it stands, it is found."""
+"""Foreign text hidden in a long English one is found, wherever it stands."""
 
 import os
 import subprocess
@@ -15,12 +15,12 @@ from tests.support.node_under_test import NodeUnderTest
 from tests.text.languages import ENGLISH, FOREIGN, SCRIPTS, english, foreign
 
 LENGTH = 20_000
-"""Characters: what a thread shows of a text."""
+"""Number of characters that a thread shows of a text."""
 
 
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same places in every run."""
+    """Fix the secret, so that samples are taken at the same places in every run."""
     monkeypatch.setattr(sampling, "_KEY", bytearray(32))
     sampling.use_secret("the secret of these tests")
 
@@ -58,7 +58,7 @@ ARRANGEMENTS = (in_one_piece, in_paragraphs, sentence_by_sentence)
 
 
 def texts(share: float, count: int) -> Iterator[str]:
-    """Texts of which `share` is in some language or other, in every arrangement."""
+    """Yield texts of which `share` is in one of the other languages, in every arrangement."""
     choice = Random(f"texts of {share}")
     languages = cycle(FOREIGN)
     for place in range(count):
@@ -91,7 +91,7 @@ def test_what_nobody_sees_within_words_hides_no_language(size: int, unseen: str)
 
 @pytest.mark.parametrize("unseen", ["\u200b\ufe0f" * 5, "\x1b[0m", "\u00ad" * 40], ids=["signs", "codes", "hyphens"])
 def test_however_many_there_are(unseen: str) -> None:
-    """A sample of a long text had too few letters to tell anything."""
+    """Otherwise a sample of a long text could have too few letters to tell anything."""
     choice = Random("unseen")
     for language in FOREIGN:
         assert not is_english(unseen.join(foreign(language, 800, choice)[:800]))
@@ -99,7 +99,7 @@ def test_however_many_there_are(unseen: str) -> None:
 
 
 def between_known_windows(hidden: str) -> str:
-    """English where twelve evenly spaced windows of 160 characters are, another text everywhere else."""
+    """Return English at twelve evenly spaced windows of 160 characters, and the hidden text everywhere else."""
     text = [*(hidden * LENGTH)[:LENGTH]]
     for place in range(12):
         start = place * (LENGTH - 160) // 11
@@ -109,7 +109,9 @@ def between_known_windows(hidden: str) -> str:
 
 @pytest.mark.parametrize("hidden", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_another_script_is_seen_between_windows_of_english(hidden: str) -> None:
-    """It was not: 17,000 Chinese characters stood between twelve stretches of English at places that anybody knew."""
+    """If samples were taken at places known to everybody, 17,000 Chinese characters could stand between twelve
+    stretches of English.
+    """
     assert not is_english(between_known_windows(hidden))
 
 
@@ -143,12 +145,12 @@ def test_what_a_long_english_text_may_hold_of_other_scripts_and_languages() -> N
 
 @pytest.mark.parametrize(("word", "passes"), [("", True), ("и ", True), ("друг ", False)])
 def test_words_of_another_script_all_over_a_long_text_are_counted_in_all_of_it(word: str, *, passes: bool) -> None:
-    """No sample of such a text has too many."""
+    """No single sample of such a text has too many of them."""
     assert is_english(f"Our relay took a message {word}and told the fleet {word}of it before noon. " * 60) is passes
 
 
 def test_no_place_is_out_of_reach() -> None:
-    """The first and the last words of a text are as likely to be seen as any others."""
+    """The first and the last words of a text are as likely to be sampled as any others."""
     text = "".join(f"{number:<10}" for number in range(1_000))
     seen: dict[str, int] = dict.fromkeys(text.split(), 0)
     for key in range(200):
@@ -200,4 +202,4 @@ def test_processes_of_one_secret_take_the_same_samples() -> None:
         ).stdout
 
     assert run("shared") == run("shared")
-    assert run("") != run("")  # without a secret, nobody can know them either
+    assert run("") != run("")  # without a secret, nobody can know the places either

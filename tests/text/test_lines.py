@@ -1,4 +1,4 @@
-"""Names and titles: any language, but none that pretends to be another."""
+"""Names and titles may be in any language, but must not pass for another name."""
 
 import re
 
@@ -64,7 +64,7 @@ def test_names_of_any_language_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*MIXED, *TWINS])
 def test_a_name_with_letters_of_another_alphabet_is_refused(name: str) -> None:
-    """`Аdmin (node operator)` stood beside posts, its first letter being Cyrillic."""
+    """For example, `Аdmin (node operator)`, whose first letter is Cyrillic, could stand as the author of posts."""
     assert mixes_alphabets(name)
     assert "must not mix alphabets" in message(name)
 

@@ -1,4 +1,4 @@
-"""Payloads: which strings of a JSON value are judged, alone or together, and how much of it is read."""
+"""Payloads: which strings of a JSON value are judged, alone or together, and how much of them is read."""
 
 import json
 from collections import Counter
@@ -250,8 +250,8 @@ def test_a_text_that_is_json_is_shown_as_it_is_only_if_it_would_pass_so() -> Non
 
 
 def test_the_field_that_is_named_is_the_one_for_which_a_payload_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was judged by fewer samples than before, and passed."""
-    monkeypatch.setattr(sampling, "_KEY", bytearray(32))  # the same places in every run
+    """Judged again by fewer samples than before, the field could pass."""
+    monkeypatch.setattr(sampling, "_KEY", bytearray(32))  # samples at the same places in every run
     choice = Random(6)
     refused = 0
     for _ in range(100):

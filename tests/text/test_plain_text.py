@@ -1,4 +1,4 @@
-"""The quick ways to the verdict on a text of plain English words, and on a document of such: they never change it."""
+"""The shortcuts for texts of plain English words, and for documents of such texts, never change the verdict."""
 
 import pytest
 from hypothesis import example, given
@@ -32,7 +32,7 @@ def never_plain(_: object) -> bool:
 
 
 def slowly(text: str) -> bool:
-    """The verdict without the quick way."""
+    """Return the verdict without the shortcut."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(english, "has_plain_words", never_plain)
         return verdict(text)
@@ -40,7 +40,7 @@ def slowly(text: str) -> bool:
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Mostly English, so that many are plain."""
+    """Draw mostly English texts, so that many are plain."""
     pieces = draw(st.lists(st.one_of(*[st.sampled_from(WORDS)] * 8, st.sampled_from(ODDITIES + OTHERS)), max_size=60))
     return "".join(f"{piece}{draw(SPACES)}" for piece in pieces)
 
@@ -62,7 +62,7 @@ def test_it_agrees_with_the_verdict_on_the_windows(text: str, *, forgets: bool) 
 @pytest.mark.parametrize("text", [*languages.ENGLISH, " ".join(languages.ENGLISH), "This is note 5001.", "ok"])
 def test_plain_english_is_judged_by_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in text.split():
-        verdict(text)  # each time it remembers some of its words
+        verdict(text)  # each call remembers some of its words
 
     def never(_: object) -> bool:
         raise AssertionError(text)
@@ -91,7 +91,7 @@ KEYS = st.sampled_from(["message", "hello", "text", "title", "agent", "name", "u
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, object]:
-    """Mostly flat ones, with strings of all kinds."""
+    """Draw mostly flat documents, with strings of all kinds."""
     label = st.sampled_from(["agent-0", "Otto von Bismarck", "hola", "[hola]", '{"id": "hola"}', "Bob", "018f3c1e"])
     plain = st.sampled_from([*languages.ENGLISH, "ready", "agent-0"])
     leaf = st.one_of(plain, plain, plain, texts(), label, st.none(), st.booleans(), st.integers())
@@ -120,7 +120,7 @@ def test_a_plain_document_is_judged_without_sorting_its_strings(monkeypatch: pyt
     task = {"title": languages.ENGLISH[1], "names": ["Otto von Bismarck", "agent-1"], "due": None}
     document = {"message": languages.ENGLISH[0], "agent": "agent-0", "status": "ready", "count": 3, "tasks": [task]}
     for _ in range(10):
-        payload_is_english(document)  # each time it remembers some of its words
+        payload_is_english(document)  # each call remembers some of its words
 
     def never() -> None:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""English that tells of other languages, and other languages that quote English."""
+"""English that mentions other languages, and other languages that quote English."""
 
 import pytest
 

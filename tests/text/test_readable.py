@@ -1,4 +1,4 @@
-"""What texts may hold: what is taken out of long ones, refused in short ones, and left in both."""
+"""What texts may contain: what is removed from long ones, refused in short ones, and kept in both."""
 
 import re
 import unicodedata
@@ -55,7 +55,7 @@ SEQUENCES = (
 )
 
 SEEN = re.compile("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U0001f000-\U0001faff]")
-"""Formats that have a sign, and room for pictures to come."""
+"""Format characters that are visible, and code points reserved for future pictographs."""
 
 
 @pytest.mark.parametrize("character", NOT_SEEN.values(), ids=NOT_SEEN.keys())
@@ -180,7 +180,7 @@ def test_what_was_made_readable_stays_as_it_is(text: str) -> None:
     assert not any(unicodedata.category(character) == "Cc" for character in "".join(shown.split()))
 
 
-# Without ESC, which takes a letter of what follows along.
+# Without ESC, which removes a letter that follows it.
 UNSEEN = st.characters(categories=("Cc", "Cf", "Co", "Cn"), exclude_characters="\t\n\r\x1b").filter(
     lambda character: not SEEN.match(character)
 ) | st.sampled_from(
@@ -195,7 +195,7 @@ COVERS = (
 
 @given(st.sampled_from(COVERS), st.dictionaries(st.integers(0, 100), st.text(UNSEEN, min_size=1, max_size=3)))
 def test_nothing_can_be_said_between_what_is_seen(cover: str, said: dict[int, str]) -> None:
-    """A sentence was read back from an accepted body: a joiner after a letter was a one, none a zero."""
+    """Otherwise a joiner after a letter could stand for a one and its absence for a zero, and hide a sentence."""
     carrier = "".join(seen + said.get(place, "") for place, seen in enumerate(cover))
     assert readable(carrier) == cover
     assert is_one_line(carrier) == (carrier == cover)

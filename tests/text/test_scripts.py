@@ -1,4 +1,4 @@
-"""Scripts: the share of letters outside Latin, counted over all of a text."""
+"""Scripts: the share of letters outside Latin, counted over the whole text."""
 
 import pytest
 

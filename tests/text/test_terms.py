@@ -75,7 +75,7 @@ def test_an_identifier_is_found_by_its_parts_and_as_a_whole(text: str, whole: st
     ],
 )
 def test_an_identifier_is_found_however_it_is_written(asked: str, written: str) -> None:
-    """Once, 4.3.1 was hardly found where v4.3.1 is written, and maxOldSize not at all where max_old_size is."""
+    """For example, 4.3.1 must be found where v4.3.1 is written, and maxOldSize where max_old_size is."""
     assert QueryTerms(asked).share(marks_of(terms_of(f"since {written} it fails"))) == 1.0
 
 
@@ -83,7 +83,7 @@ def test_an_identifier_is_found_however_it_is_written(asked: str, written: str) 
     "text", ["2 tools, 10 users and 5 nodes", "2105 users", "the 2105th", "v2.11.0, then 2.1.5", "2.10.50"]
 )
 def test_a_version_is_not_contained_in_other_numbers(text: str) -> None:
-    """Once, three of the four terms of 2.10.5 were in nearly every long text, which is above the threshold."""
+    """Otherwise three of the four terms of 2.10.5 would be in nearly every long text, which is above the threshold."""
     assert QueryTerms("2.10.5").share(marks_of(terms_of(text))) == 0.0
 
 
@@ -97,7 +97,7 @@ def test_the_parts_of_an_identifier_are_less_than_the_whole() -> None:
 
 
 def test_versions_of_documents_made_before_are_found() -> None:
-    """These had no term for a version after a v."""
+    """Such documents have no term for a version that follows a v."""
     marks = marks_of(["tool", "v2", "10", "5", "v2105"])
     for asked in ("2.10.5", "v2.10.5", "tool v2.10.5"):
         assert QueryTerms(asked).share(marks) == 1.0
@@ -190,14 +190,14 @@ def test_very_long_words_and_words_beyond_the_limit_are_not_remembered(monkeypat
 
 @pytest.mark.parametrize("word", ["résumé", "naïve", "Ångström", "E_é4471"])
 def test_an_accent_of_its_own_does_not_divide_a_word(word: str) -> None:
-    """Once, "résumé" from a Mac was "re" and "sume", and nobody found it."""
+    """Otherwise "résumé" written on a Mac would be split into "re" and "sume", and would not be found."""
     divided = unicodedata.normalize("NFD", word)
     assert terms_of(divided) == terms_of(word)
     assert QueryTerms(divided).terms == QueryTerms(word).terms
 
 
 def test_marks_in_any_number_are_put_in_order_in_little_time() -> None:
-    """Of two million, all pairs would be swapped."""
+    """Swapping all pairs of two million marks would take far too long."""
     marks = "\u108d" * 1_000_000 + "\u1037" * 1_000_000
     assert terms_of(f"zebra{marks}crossing") == ["zebra", "cross"]
     assert QueryTerms(f"zebra{marks}crossing").terms == ["zebra", "cross"]
@@ -209,7 +209,7 @@ def test_marks_in_any_number_are_put_in_order_in_little_time() -> None:
 def test_an_identifier_that_a_query_repeats_is_looked_at_a_few_times(
     query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is written alike, or in as many ways as its letters can be large or small."""
+    """Whether it is always written alike, or with all combinations of upper and lower case."""
     asked = terms._asked  # pyright: ignore[reportPrivateUsage]
     looked: list[str] = []
 

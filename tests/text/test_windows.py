@@ -1,4 +1,4 @@
-"""Windows: cleaning and cutting, and the count of letters of other scripts."""
+"""Windows: how they are cleaned and cut, and how letters of other scripts are counted."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_control_characters_and_lone_surrogates_become_spaces() -> None:
 def test_terminal_codes_and_invisible_characters_vanish() -> None:
     assert clean("\x1b[1;31mred\x1b[0m") == "red"
     assert clean("h\u200bé\u00ad\ufeffy") == "héy"
-    assert clean("h\u034fé\u3164y\U000e0100\u2800") == "héy"  # which Python calls printable
+    assert clean("h\u034fé\u3164y\U000e0100\u2800") == "héy"  # characters that Python calls printable
     assert clean("h\ue000é\U000f0000y") == "héy"
 
 

@@ -1,4 +1,4 @@
-"""Word evidence: what is a word, what is counted, and what it is worth."""
+"""Word evidence: what counts as a word, which words are counted, and what each is worth."""
 
 import math
 
@@ -19,7 +19,7 @@ from node.text.word_evidence import (
 
 
 def points(text: str) -> float:
-    """The sum of the points behind a level."""
+    """Return the sum of the points behind a level."""
     evidence = weigh(text)
     return round((evidence.level - PRIOR) * math.sqrt(len(evidence.words)), 6)
 
@@ -141,7 +141,7 @@ def test_unknown_words_cost_less_among_signs_of_code() -> None:
     code = "if (xyzzyq) { one = two; three = four } else { five() }"
     assert points(code) == UNKNOWN_IN_CODE + 6 * ENGLISH
     assert points("if (xyzzyq) is one and two then three is four, else five") == UNKNOWN + 11 * ENGLISH
-    assert points("<xyzzyq> one") == UNKNOWN + ENGLISH  # too short to tell
+    assert points("<xyzzyq> one") == UNKNOWN + ENGLISH  # too short to decide
 
 
 @pytest.mark.parametrize(

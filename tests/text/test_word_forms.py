@@ -1,4 +1,4 @@
-"""Words that are formed as English ones are: which are recognised, and that words of other languages are not."""
+"""Words formed like English ones: which are recognised, and that words of other languages are not."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_words_formed_of_english_ones_are_recognised(word: str) -> None:
         "rechercher",
         "kullanici",
         "filterliste",
-        "submodulo",  # `sub` and the English word `modulo`, but an ending of other languages
+        "submodulo",  # `sub` and the English word `modulo`, but with an ending of other languages
         "caratteri",
         "xq",
         "x",

@@ -1,4 +1,4 @@
-"""What tests of a process that several clients use share."""
+"""Fixtures for tests of a process that several clients use."""
 
 import math
 
@@ -9,5 +9,5 @@ from node.web import turn
 
 @pytest.fixture
 def other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others of a test have just been here, however slow the machine is."""
+    """Make the other clients of a test count as present, however slow the machine is."""
     monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)

@@ -1,4 +1,4 @@
-"""Whose request it is (DESIGN 6, Client address)."""
+"""Which client a request counts for (DESIGN 6, Client address)."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_forwarded_is_read_by_its_grammar(forwarded: str, counted: str) -> None:
 
 
 def test_each_of_thousands_of_hops_is_read_once() -> None:
-    # When the text before each hop was read again for it, this took an hour.
+    # Reading the text before each hop again would take an hour.
     hops = ", ".join(["for=203.0.113.5", *["for=10.0.0.2"] * 50_000])
     asked = scope("10.0.0.1", forwarded=hops)
     assert ClientAddress(Proxies.parse("10.0.0.0/8"), "forwarded").of(asked) == "203.0.113.5"

@@ -1,4 +1,4 @@
-"""Reading a body: no further than it was announced, and from what the server was asked for already."""
+"""A body is read no further than announced, beginning with what the server was already asked for."""
 
 import asyncio
 import itertools
@@ -19,12 +19,12 @@ GONE: ASGIMessage = {"type": "http.disconnect"}
 
 
 def piece(body: bytes, *, more: bool = True) -> ASGIMessage:
-    """A message as Granian sends it: of the last piece, too, it does not know yet that it is the last."""
+    """Return a message as Granian sends it. Granian does not know yet that the last piece is the last one."""
     return {"type": "http.request", "body": body, "more_body": more}
 
 
 class Client:
-    """A request whose body comes in these messages; to ask for one more is an error."""
+    """A request whose body consists of these messages. Asking for one more is an error."""
 
     def __init__(
         self, *messages: ASGIMessage, length: int | None = None, first: "asyncio.Future[ASGIMessage] | None" = None
@@ -44,7 +44,7 @@ class Client:
 
 
 def asked(message: ASGIMessage | None = None) -> "asyncio.Future[ASGIMessage]":
-    """What the server was asked for, and has if `message` is given."""
+    """Return a pending message that the server was asked for; it has arrived if `message` is given."""
     future: asyncio.Future[ASGIMessage] = asyncio.get_running_loop().create_future()
     if message is not None:
         future.set_result(message)

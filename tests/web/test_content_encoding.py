@@ -1,4 +1,6 @@
-"""A compressed body is refused, never read as if it were plain (RFC 9110 §15.5.16), nor unpacked into a large one."""
+"""A compressed body is refused: it is neither read as if it were plain (RFC 9110 §15.5.16) nor unpacked into a large
+one.
+"""
 
 import gzip
 import json

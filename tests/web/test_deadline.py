@@ -1,4 +1,4 @@
-"""Deadlines of reads: one timer, and no task that is told the wrong outcome."""
+"""Deadlines of reads: one timer for all, and no task is told a wrong outcome."""
 
 import asyncio
 from time import monotonic
@@ -37,7 +37,7 @@ async def test_each_of_many_has_its_own_deadline() -> None:
 
 
 async def test_one_check_ends_only_a_few_of_many_overdue_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.web.deadline.NEXT_CHECK_SECONDS", 3600)  # so that there is no further check
+    monkeypatch.setattr("node.web.deadline.NEXT_CHECK_SECONDS", 3600)  # so that no further check is made
     deadlines = Deadlines()
     late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * MIN_ENDED)]
     await eventually(lambda: any(task.done() for task in late))
@@ -62,7 +62,7 @@ async def test_cancelled_and_overdue_at_once_is_cancelled(monkeypatch: pytest.Mo
     async def reads() -> None:
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().call_soon(task.cancel)  # in the turn of the loop in which its deadline is checked
+        asyncio.get_running_loop().call_soon(task.cancel)  # in the turn of the loop in which the deadline is checked
         await Deadlines().by(monotonic(), asyncio.Event().wait())
 
     with pytest.raises(asyncio.CancelledError):
@@ -93,7 +93,7 @@ async def test_a_result_that_is_there_at_once_is_returned_however_late_it_is(mon
         return "a body"
 
     assert await Deadlines().by(monotonic() - 60, ready()) == "a body"
-    await asyncio.sleep(0.001)  # where the task would be cancelled
+    await asyncio.sleep(0.001)  # a late cancellation of the task would happen here
 
 
 async def test_a_deadline_counts_after_a_time_without_any_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ async def test_a_deadline_counts_after_a_time_without_any_as_well(monkeypatch: p
         late = asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait()))
         await eventually(late.done)
         assert isinstance(late.exception(), TimeoutError)
-        await asyncio.sleep(0.001)  # the last check finds none, and no further one is due
+        await asyncio.sleep(0.001)  # the last check finds no deadline, and no further check is planned
 
 
 async def test_who_sent_in_time_while_the_process_stood_still_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:

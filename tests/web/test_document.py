@@ -1,4 +1,4 @@
-"""Documents are compressed for clients that take gzip, and revalidated for those that have them."""
+"""Documents are compressed for clients that accept gzip, and revalidated for those that have them."""
 
 import gzip
 
@@ -40,7 +40,7 @@ async def test_each_form_is_revalidated_by_its_own_etag(node: NodeUnderTest) -> 
 @pytest.mark.parametrize("path", ["/llms.txt", "/", "/.well-known/agent-card.json"])
 async def test_whoever_wants_another_content_gets_none(node: NodeUnderTest, path: str) -> None:
     tag = (await fetched(node, path)).headers["etag"]
-    for named in ('"another"', f"W/{tag}"):  # If-Match compares strongly (RFC 9110 §13.1.1)
+    for named in ('"another"', f"W/{tag}"):  # If-Match uses strong comparison (RFC 9110 §13.1.1)
         refused = await fetched(node, path, if_match=named)
         assert (refused.status_code, refused.headers["x-error-code"]) == (412, "content.other"), path
     for named in (tag, f'"another", {tag}', f"W/{tag}, {tag}", "*"):
@@ -64,7 +64,7 @@ OLD, NEW = "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"
         ({"if_unmodified_since": OLD}, 412),
         ({"if_unmodified_since": "Sun Nov  6 08:49:37 1994"}, 412),
         ({"if_unmodified_since": OLD, "if_modified_since": NEW}, 412),
-        # Conditions on tags count instead (RFC 9110 §13.2.2).
+        # Conditions on tags take precedence (RFC 9110 §13.2.2).
         ({"if_modified_since": NEW, "if_none_match": '"another"'}, 200),
         ({"if_modified_since": OLD, "if_none_match": "{tag}"}, 304),
         ({"if_unmodified_since": OLD, "if_match": "{tag}"}, 200),

@@ -1,4 +1,4 @@
-"""What a request refers to is freed when it has been answered, without the garbage collector, which runs rarely."""
+"""After its answer, everything that a request refers to is freed without the garbage collector, which runs rarely."""
 
 import asyncio
 import gc
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.usefixtures("without_collector")
 
 
 class Body:
-    """The `receive` of a request, which an answer that is kept would refer to; after the body its client is gone."""
+    """The `receive` of a request, to which an answer that stayed in memory would refer. After the body, the client is
+    gone.
+    """
 
     def __init__(self, body: bytes) -> None:
         self._messages: list[ASGIMessage] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -38,7 +40,7 @@ class Body:
 
 
 async def is_freed(app: ASGIApp, method: str, path: str, body: bytes = b"", *headers: Header, query: str = "") -> bool:
-    """Whether nothing of a request is left when the application has answered it."""
+    """Return whether a request leaves nothing behind when the application has answered it."""
     received = Body(body)
     freed = weakref.ref(received)
     scope = http_scope(method, path, HOST, JSON, *(headers or ((b"content-length", b"%d" % len(body)),)))
@@ -47,7 +49,7 @@ async def is_freed(app: ASGIApp, method: str, path: str, body: bytes = b"", *hea
 
     await app(scope | {"query_string": query.encode()}, received, send)
     del received
-    await asyncio.sleep(0)  # a wait whose client has gone ends a turn of the event loop later
+    await asyncio.sleep(0)  # a wait whose client has gone ends one turn of the event loop later
     return freed() is None
 
 
@@ -57,7 +59,7 @@ def example_of(operation: dict[str, Any]) -> bytes:
 
 
 async def test_nothing_of_a_request_is_left_however_it_is_answered(node: NodeUnderTest) -> None:
-    """Of a body of 1 MB that was no JSON, 3 MB stayed for thousands of requests: 400 of them took 1.3 GB."""
+    """Otherwise a body of 1 MB that is no JSON keeps 3 MB for thousands of requests: 400 of them would take 1.3 GB."""
     document = (await node.client.get("/openapi.json")).json()
     left: list[tuple[str, str, bytes]] = []
     for template, operations in document["paths"].items():
@@ -101,7 +103,7 @@ PAGES = ("/", "/board", "/board?q=solar", "/tasks", "/agents", "/recipes", "/ref
 
 
 async def test_nothing_is_left_of_what_a_page_shows(node: NodeUnderTest) -> None:
-    """The home page has six whole threads, which stayed for hundreds of its readers."""
+    """The home page has six whole threads, which would stay for hundreds of its readers."""
 
     async def contexts_after(path: str) -> int:
         await node.client.get(path)
@@ -114,6 +116,6 @@ async def test_nothing_is_left_of_what_a_page_shows(node: NodeUnderTest) -> None
         f"/tasks/{(await node.client.post('/api/v1/tasks', json=task)).json()['id']}",
         f"/inbox/{(await node.client.post('/api/v1/inboxes', json={})).json()['address']}",
     ]
-    # The first time, pieces are loaded that stay.
+    # The first request loads templates that stay.
     left = [path for path in (*PAGES, *made) if await contexts_after(path) < await contexts_after(path)]
     assert left == []

@@ -1,4 +1,4 @@
-"""A client is charged only for what the node keeps: what is refused or repeated costs it no bytes of its day."""
+"""A client is charged only for what the node keeps: refused and repeated requests cost none of its bytes of the day."""
 
 import json
 from hashlib import sha256
@@ -39,12 +39,12 @@ pytestmark = pytest.mark.settings(client_bytes=TOTAL)
 
 
 Charges = list[tuple[Kind | None, int]]
-"""Bytes that were charged, with their kinds, and given back."""
+"""Bytes charged, with their kinds, and bytes given back."""
 
 
 @pytest.fixture
 def charges(monkeypatch: pytest.MonkeyPatch) -> Charges:
-    """What this process charges to all clients from now on."""
+    """A list of what this process charges to all clients from now on."""
     noted: Charges = []
     add, give_back = Usage.add, Usage.give_back
 
@@ -125,7 +125,9 @@ async def test_a_conflict_and_a_report_over_the_limit_leave_nothing_to_pay(
 async def test_who_was_too_late_pays_for_the_record_that_its_key_has_left(
     node: NodeUnderTest, charges: Charges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The record of the contract that it was about to claim used to be kept for nothing, as often as somebody likes."""
+    """Otherwise anybody could make the node keep such records for nothing: a record names the contract that was about
+    to be claimed.
+    """
     contract, _ = await offered(node), await offered(node)
     charges.clear()
     claim_as = Tasks.claim_as
@@ -177,7 +179,8 @@ async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeU
         first = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         paid = sum(used for _, used in charges)
         assert paid > before, path
-        ended_at = time_ns() // 1_000_000  # in the same millisecond, an end is not known to be an earlier one
+        # In the same millisecond, the node cannot tell that the end was an earlier one.
+        ended_at = time_ns() // 1_000_000
         await eventually(lambda ended_at=ended_at: time_ns() // 1_000_000 > ended_at)
         again = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
@@ -200,7 +203,7 @@ async def test_a_worker_that_hangs_up_while_it_waits_pays_nothing(node: NodeUnde
 
 
 async def no_answer(message: ASGIMessage) -> None:
-    """Send what nobody is there to get."""
+    """Fail: nobody is there to get an answer."""
     pytest.fail(f"{message} was sent to nobody")
 
 
@@ -260,7 +263,7 @@ async def test_what_is_silenced_as_a_loop_costs_nothing(node: NodeUnderTest) -> 
 async def test_a_message_over_a2a_is_charged_as_often_as_it_is_kept(
     node: NodeUnderTest, charges: Charges, path: str, kept: int
 ) -> None:
-    """That to an inbox twice: for its owner, and in the history of its task."""
+    """A message to an inbox is kept twice: for its owner, and in the history of its task."""
     inbox = await opened(node)
     body = json.dumps({"message": MESSAGE, "configuration": {"returnImmediately": True}}).encode()
     charges.clear()

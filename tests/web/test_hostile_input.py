@@ -109,7 +109,7 @@ async def test_brackets_in_a_text_are_no_nesting(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_a_body_of_many_small_parts_is_refused_unread(node: NodeUnderTest, path: str) -> None:
-    """1 MiB of `[],` held a process for a quarter of a second, of `[[[…]]],` for a whole one."""
+    """1 MiB of `[],` would block a process for a quarter of a second, and of `[[[…]]],` for a whole one."""
     for part in (b"[]", b"{}", b"[" * 60 + b"]" * 60):
         body = b'{"message": "Hello", "x":[' + b",".join([part] * (1_000_000 // (len(part) + 1))) + b"]}"
         response = await node.client.post(path, content=body, headers=JSON)
@@ -121,7 +121,9 @@ async def test_a_body_of_many_small_parts_is_refused_unread(node: NodeUnderTest,
 async def test_a_body_of_many_texts_that_its_type_has_no_room_for_is_refused_unread(
     node: NodeUnderTest, path: str
 ) -> None:
-    """1 MiB of `"a",` as skills held a process for a quarter of a second: each was matched with a pattern."""
+    """1 MiB of `"a",` as skills would block a process for a quarter of a second, because each is matched with a
+    pattern.
+    """
     body = {"publisher_id": "p", "assignee_id": "p", "title": "Sort a list", "skills": ["a"] * 20_000}
     response = await node.client.post(path, json=body)
     assert response.status_code == 422
@@ -130,7 +132,7 @@ async def test_a_body_of_many_texts_that_its_type_has_no_room_for_is_refused_unr
 
 @pytest.mark.parametrize("end", [b"]}}", b"tttttt"])
 async def test_a_contract_of_many_long_numbers_is_refused_unread(node: NodeUnderTest, end: bytes) -> None:
-    """1 MiB of them as a result_schema, which is too long for one, held a process for 1.5 s."""
+    """1 MiB of them as a result_schema, which is too long for one, would block a process for 1.5 s."""
     numbers = b",".join([b"1e300"] * 1_001)
     body = b'{"publisher_id": "p", "title": "Sort a list", "result_schema": {"enum": [' + numbers + end
     response = await node.client.post("/api/v1/tasks", content=body, headers=JSON)
@@ -161,7 +163,7 @@ async def test_as_many_parts_as_are_allowed_are_taken_and_those_in_texts_do_not_
 
 
 async def test_as_many_names_as_fit_are_taken_whatever_their_order(node: NodeUnderTest) -> None:
-    """The encoder that sorted them used up the stack, and the process died: on 60,000 names that were in order."""
+    """An encoder that sorts them could exhaust the stack and kill the process, as with 60,000 names in order."""
     names = dict.fromkeys([f"{number:06d}" for number in range(95_000)], 1)
     response = await node.client.post("/api/v1/relay", json={"message": "Hello there"} | names)
     assert response.status_code == 200, response.text
@@ -241,7 +243,7 @@ async def test_a_bad_query_is_refused(node: NodeUnderTest, query: str) -> None:
     ],
 )
 async def test_a_number_in_a_query_is_written_in_one_way(node: NodeUnderTest, asked: str) -> None:
-    """An integer with a description could be `1e1`, one without could not."""
+    """`1e1` must not be accepted for an integer, whether its parameter has a description or not."""
     response = await node.client.get(f"/api/v1/{asked}")
     assert (response.status_code, response.headers["x-error-code"]) == (422, "request.invalid")
 

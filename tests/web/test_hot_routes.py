@@ -1,4 +1,4 @@
-"""Paths that are served without the router."""
+"""Paths served without the router."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ROUTED = Response(299, b"")
 
 
 async def told(request: Request) -> Response:
-    """Answers with the parameters."""
+    """Answer with the path parameters."""
     return Response(200, repr(request.params).encode())
 
 

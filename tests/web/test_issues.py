@@ -23,7 +23,7 @@ IGNORED = "x-ignored-fields"
 
 
 async def posted(node: NodeUnderTest, path: str, text: str) -> httpx2.Response:
-    """The answer to a body that is written as it stands."""
+    """Return the answer to a body that is sent as it is written."""
     return await node.client.post(path, content=text, headers={"content-type": "application/json"})
 
 
@@ -45,7 +45,9 @@ async def test_every_wrong_field_of_a_body_is_listed(node: NodeUnderTest) -> Non
 
 
 async def test_a_value_out_of_its_bounds_is_no_error_of_type(node: NodeUnderTest) -> None:
-    """Too small a number, too short a text and one of another form were `type_error`, as a text for a number is."""
+    """Too small a number, too short a text and a text of another form are no `type_error`, unlike a text in place of a
+    number.
+    """
     wrong = {"publisher_id": "", "title": 1, "lease_seconds": 3, "max_attempts": "two", "skills": ["Summarise"]}
     detail = (await node.client.post(TASKS, json=wrong)).json()["detail"]
     assert {issue["loc"][1]: issue["type"] for issue in detail} == {
@@ -77,7 +79,7 @@ async def test_a_wrong_word_for_an_enumeration_is_answered_with_the_allowed_ones
 
 
 async def test_a_word_of_another_form_is_answered_with_the_pattern_that_it_must_have(node: NodeUnderTest) -> None:
-    """The pattern ended in `$(?!\\\\n)`, with one backslash too many for whoever would use it."""
+    """The pattern must be usable as it is: without the internal ending `$(?!…)` and its backslashes."""
     answer = await node.client.post("/api/v1/tasks/claim-next", json={"assignee_id": "desk", "skills": ["Summarise"]})
     (issue,) = answer.json()["detail"]
     said = "A tag: lower-case letters, digits and `.+#_-`"
@@ -90,7 +92,7 @@ async def test_so_is_one_inside_an_object(node: NodeUnderTest) -> None:
     assert "it is one of ROLE_AGENT, ROLE_USER" in answer.json()["error"]["message"]
 
 
-MIXED = "\u0410dmin"  # its first letter is Cyrillic
+MIXED = "\u0410dmin"  # the first letter is Cyrillic
 GERMAN = "Bitte übersetzen Sie mir diesen ganzen Text bis morgen früh ins Deutsche, vielen Dank."
 
 
@@ -198,14 +200,14 @@ async def test_null_stands_for_a_default_as_it_does_in_a_tool_call(node: NodeUnd
 
 
 async def test_a_refusal_repeats_no_value_without_end(node: NodeUnderTest) -> None:
-    """A role of 900 kB came back in an answer of 1.5 MB."""
+    """A role of 900 kB must not come back in an answer of 1.5 MB."""
     part = {"role": "x" * 10_000, "messageId": "m-1", "parts": [{"text": "Hello"}]}
     answer = await node.client.post("/api/v1/message:send", json={"message": part})
     assert (answer.status_code, len(answer.content) < 3000) == (400, True)
 
 
 def test_a_value_that_looks_like_the_end_of_a_message_names_no_place() -> None:
-    """The place was searched for at each of its beginnings: 64 kB in a query or body stopped a process for 3 s."""
+    """Searching for the place at each of its possible beginnings would take 3 s for 64 kB in a query or body."""
     value = " - at `$.a[1]" * 1_000_000
     assert issue_of(f"Invalid enum value '{value}'", "body").loc == ("body",)
     assert issue_of(f"Invalid enum value '{value}' - at `$.message.parts[2]`", "body").loc == (
@@ -220,7 +222,7 @@ def test_a_value_that_looks_like_the_end_of_a_message_names_no_place() -> None:
 async def test_a_whole_number_may_be_written_as_a_float(node: NodeUnderTest, written: str) -> None:
     answer = await posted(node, "/api/v1/sessions", f'{{"ttl_seconds": {written}}}')
     assert answer.status_code == 201, answer.text
-    schema = '{"enum":[900.0,{"n":1.0}]}'  # any JSON: its numbers stay what they are
+    schema = '{"enum":[900.0,{"n":1.0}]}'  # arbitrary JSON: its numbers are kept as they are
     offer = f'{{"publisher_id": "desk", "title": "Summarise a report", "lease_seconds": {written}'
     task = await posted(node, TASKS, f'{offer}, "result_schema": {schema}}}')
     assert task.json()["lease_seconds"] == 900
@@ -260,7 +262,9 @@ BODIES = st.dictionaries(st.sampled_from([*NewTask.__struct_fields__, "other", "
 @given(BODIES)
 @example({"publisher_id": "\r"})
 def test_a_second_look_finds_what_the_first_does(body: dict[str, Any]) -> None:
-    """What msgspec takes is taken with the same values; what it refuses is refused, but for null and a default."""
+    """A body that msgspec accepts is accepted with the same values. A body that msgspec refuses is refused, except for
+    a null in place of a default.
+    """
     text = msgspec.json.encode(body)
     kept = {name: value for name, value in body.items() if value is not None or name in {"publisher_id", "title"}}
     notes: list[Header] = []

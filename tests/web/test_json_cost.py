@@ -1,4 +1,4 @@
-"""To find out that a body is not worth reading costs little, whatever it is made of."""
+"""Finding out that a body is not worth reading costs little, whatever the body is made of."""
 
 import sys
 import tracemalloc
@@ -14,16 +14,16 @@ from node.web.json import decode
 from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, MAX_EXPONENTS, MAX_STRINGS, check_cost
 
 SOME_LISTS = b"[]" * (MAX_DEPTH + 1)
-"""Enough of them to be looked at."""
+"""Enough lists that the check looks at them."""
 
 
 def filled(unit: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
-    """A body as large as any."""
+    """Return a body of the largest size."""
     return before + unit * ((MAX_BODY_BYTES - len(before) - len(after)) // len(unit)) + after
 
 
 def lines_run(body: bytes) -> int:
-    """How many lines of Python it takes to check a body."""
+    """Return how many lines of Python the check of a body runs."""
     lines = 0
 
     def count(_frame: FrameType, event: str, _argument: Any) -> Any:
@@ -41,7 +41,7 @@ def lines_run(body: bytes) -> int:
 
 
 def bytes_taken(body: bytes) -> int:
-    """How much memory it takes at a time to check a body."""
+    """Return the most memory that the check of a body takes at a time."""
     tracemalloc.start()
     try:
         check_cost(body, object)
@@ -67,20 +67,20 @@ def test_as_many_numbers_with_an_exponent_as_are_allowed_are_taken_and_no_more()
 
 
 def test_as_many_texts_as_are_allowed_are_taken_and_no_more() -> None:
-    texts = [b'"a\\""', *[b'"a"'] * (MAX_STRINGS - 1)]  # a quote within a text begins none
+    texts = [b'"a\\""', *[b'"a"'] * (MAX_STRINGS - 1)]  # an escaped quote within a text begins no other text
     check_cost(b"[%b]" % b",".join(texts), NewClaim)
     with pytest.raises(Invalid, match="more than 20000 names and texts"):
         check_cost(b"[%b]" % b",".join([*texts, b'"a"']), NewClaim)
 
 
 def test_what_follows_the_end_of_the_json_is_not_looked_at() -> None:
-    """A MiB of closing brackets was gone through one by one, for 70 ms."""
+    """Going through a MiB of closing brackets one by one would take 70 ms."""
     assert lines_run(filled(b"]", SOME_LISTS)) <= lines_run(SOME_LISTS + b"]") + 2
 
 
 @pytest.mark.parametrize("unit", [b'"', b'"]', b'"[', b'","{', b'"a",'])
 def test_a_body_of_countless_strings_is_not_cut_into_as_many_pieces(unit: bytes) -> None:
-    """A MiB of quotes was cut into as many pieces, and took 0.1 s and 46 MB."""
+    """Cutting a MiB of quotes into as many pieces would take 0.1 s and 46 MB."""
     assert bytes_taken(filled(unit, SOME_LISTS)) < 8 * MAX_BODY_BYTES
 
 

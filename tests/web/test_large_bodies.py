@@ -1,4 +1,4 @@
-"""A process works on large bodies in steps, between which the requests of others go on (DESIGN 13.3)."""
+"""A process works on large bodies in steps, between which it serves the requests of others (DESIGN 13.3)."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.settings(embedding_model="none")
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bodies for which steps were asked for, by their bytes."""
+    """A list of the sizes in bytes of the bodies for which a step was requested."""
     asked: list[int] = []
     wait = LargeBodySteps.wait
 
@@ -73,7 +73,7 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
         assert min(steps) >= LARGE_BODY
         steps.clear()
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
-        monkeypatch.setattr(large_bodies, "LARGE_BYTES_A_SECOND", 1)  # the step after the next one is due in a day
+        monkeypatch.setattr(large_bodies, "LARGE_BYTES_A_SECOND", 1)  # the step after the next one is due only in a day
         monkeypatch.setattr(large_bodies, "MAX_STEP_WAIT_SECONDS", math.inf)
         slow = asyncio.create_task(sender.post(path, content=content, headers=headers))
 

@@ -1,4 +1,6 @@
-"""What the answers of limited operations say about the limit, whatever becomes of the request, and what it leaves."""
+"""What the answers of limited operations say about the limit, whatever happens to the request, and what the request
+leaves.
+"""
 
 from hashlib import sha256
 from typing import Any, cast
@@ -21,7 +23,7 @@ SPANISH = "¿Quién puede ayudarme con esta tabla?"
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
 TASK = {"publisher_id": "desk", "title": "Count the panels"}
 TOTAL = 20_000
-"""Bytes of a client, so few that Redis is asked before each request is carried out (`node.web.usage`)."""
+"""A client's bytes of the day: so few that Redis is asked before each request is carried out (`node.web.usage`)."""
 BYTES = b"name,size"
 ARTIFACT = {
     "publisher_id": "csv-agent",
@@ -54,7 +56,7 @@ REQUESTS: list[tuple[str, Any]] = [
 
 
 async def counted(node: NodeUnderTest) -> int:
-    """Places taken in all limits."""
+    """Return the number of places taken in all limits."""
     return sum([int(await node.store.command("LLEN", name)) for name in await node.names("rate:*")])  # type: ignore[arg-type]
 
 
@@ -74,7 +76,7 @@ async def test_an_answer_says_where_the_client_stands_if_the_request_was_counted
 
 @pytest.mark.settings(limits=every_limit(1, 60))
 class TestBeyondTheLimit:
-    """Nothing is kept of what is refused."""
+    """Nothing of a refused request is kept."""
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -94,7 +96,7 @@ class TestBeyondTheLimit:
                 "/api/v1/inboxes/<inbox>/messages",
                 {"body": "Hello"},
                 marks=pytest.mark.settings(limits=msgspec.structs.replace(every_limit(1, 60), inbox_send=Limit(0, 60))),
-            ),  # in this inbox, not in all together
+            ),  # the limit of this inbox, not that of all together
             ("/api/v1/message:send", MESSAGE),
             ("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly."}),
             ("/api/v1/agents", {"url": "https://agents.example/card.json"}),
@@ -117,7 +119,7 @@ class TestBeyondTheLimit:
 
 @pytest.mark.settings(client_sessions=1, client_threads=1, client_tasks=1, client_inboxes=1)
 class TestLastPlace:
-    """Whoever has had it, and not the answer, repeats the request with its Idempotency-Key."""
+    """A client that has taken the last place, but got no answer, repeats the request with its Idempotency-Key."""
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -145,7 +147,7 @@ class TestLastPlace:
 
 @pytest.mark.settings(client_bytes=TOTAL, limits=every_limit(1000, 60))
 class TestLastBytes:
-    """Whoever has used them up repeats a request with its Idempotency-Key, too."""
+    """A client that has used up its bytes can still repeat a request with its Idempotency-Key."""
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -175,7 +177,7 @@ class TestLastBytes:
 
 @pytest.mark.settings(client_bytes=25 * TOTAL)
 class TestLastBytesOfAgents:
-    """As above; an agent is charged for what its card may need in the search."""
+    """As above. An agent is charged for what its card may need in the search."""
 
     async def test_the_answer_about_a_url_is_given_again(self, node: NodeUnderTest) -> None:
         await is_answered_again(node, AGENTS, {"url": "https://agents.example/card.json"}, {}, 25 * TOTAL)
@@ -188,7 +190,9 @@ class TestLastBytesOfAgents:
 async def is_answered_again(
     node: NodeUnderTest, path: str, body: dict[str, Any], headers: dict[str, str], total: int = TOTAL
 ) -> None:
-    """Whether a request is answered as before once its client has used up its `total`, and no other request is."""
+    """Check that, once the client has used up its `total`, the request is answered as before and no other
+    request is.
+    """
     mine, another = (headers | {"idempotency-key": f"a key that nobody guesses, {which}"} for which in "12")
     first = await node.client.post(path, json=body, headers=mine)
     assert first.status_code in (200, 201, 202), first.text
@@ -204,12 +208,12 @@ async def is_answered_again(
 
 
 def _left(response: Response) -> int:
-    """Requests that the client may make, as an answer says."""
+    """Return how many further requests an answer says that the client may make."""
     return int(response.headers["ratelimit"].partition(";r=")[2].partition(";")[0])
 
 
 async def kept(node: NodeUnderTest) -> dict[str, bytes]:
-    """All that Redis has, but for the bytes that a process tells it of every second."""
+    """Return everything in Redis except the bytes that a process reports to it every second."""
     names = [name for name in await node.names("*") if not name.startswith(("bytes:", "activity:"))]
     return dict(
         zip(names, cast("list[bytes]", await node.store.run_all([("DUMP", name) for name in names])), strict=True)

@@ -1,4 +1,6 @@
-"""Pages in a browser: on a public node all may call; on one that is not, those only that its operator trusts."""
+"""Pages in a browser: any page may call a public node, but only pages that the operator trusts may call a
+private one.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,7 +18,7 @@ FOREIGN = {"origin": "https://evil.example"}
 APP = "https://app.example"
 TEXT = "Hello, is anybody there who can read this?"
 SIMPLE = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
-"""What a page may POST to another site without asking the browser first."""
+"""Media types that a page may POST to another site without a preflight."""
 
 
 @asynccontextmanager
@@ -43,7 +45,7 @@ async def test_a_public_node_is_open_to_all_pages(node: NodeUnderTest) -> None:
 async def test_on_a_node_that_is_not_public_a_foreign_page_can_do_nothing(
     empty_redis: RedisServer | Cluster,
 ) -> None:
-    """Whatever page somebody on the intranet visited could post to the node, and read it."""
+    """Otherwise any page visited by somebody on the intranet could post to the node and read it."""
     async with reached_by(empty_redis, "none") as node:
         answers = [
             *[
@@ -162,14 +164,14 @@ async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_
         assert (await node.client.post("/api/v1/relay", content=TEXT.encode(), headers=rebound)).status_code == 421
         own = {"origin": "http://127.0.0.1:8000"}
         assert (await node.client.post("/api/v1/relay", json={"message": TEXT}, headers=own)).status_code == 200
-        # A page under a name that was rebound reads without Origin; its browser says what languages are wanted.
+        # A page under a rebound name reads without Origin, but its browser sends Accept-Language.
         page = {"host": "evil.example:8000", "accept-language": "en"}
         for path in ("/api/v1/board", "/board"):
             assert (await node.client.get(path, headers=page)).status_code == 421
         here = {"host": "localhost:8000", "accept-language": "en"}
         for headers in (here, here | {"origin": ""}):
             assert (await node.client.get("/board", headers=headers)).status_code == 200
-        # Somebody may have put a proxy in front without telling the node.
+        # Somebody may have put a proxy in front of the node without telling the node.
         assert (await node.client.get("/api/v1/board", headers={"host": "relay.example"})).status_code == 200
 
 

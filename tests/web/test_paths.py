@@ -1,4 +1,4 @@
-"""Which operations there are at a path, and how it refuses."""
+"""Which operations exist at a path, and how a path refuses others."""
 
 from typing import cast
 

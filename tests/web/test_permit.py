@@ -1,4 +1,4 @@
-"""A permit counts its request once, and keeps a place in a quota only for what was made."""
+"""A permit counts its request once, and keeps a place in a quota only for what was created."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -20,9 +20,9 @@ from tests.support.servers import RedisServer
 
 CLIENT = "203.0.113.7"
 COUNT = 3
-"""Requests of a class in a minute."""
+"""Requests of a class allowed in a minute."""
 QUOTA = 2
-"""Threads that a client may have."""
+"""Quota of contracts of a client."""
 SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 OTHER_SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce9"
 
@@ -47,28 +47,28 @@ class Desk:
         return self.limiter.permit(self.request, kind, scope, refusals=refusals)
 
     async def counted(self) -> int:
-        """Requests that took a place in the limit."""
+        """Return how many requests took a place in the limit."""
         return await self._size("LLEN", keys.rate(ids.home_of(CLIENT), "task", CLIENT))
 
     async def lines(self) -> int:
-        """Requests that took a place in the limit of the session."""
+        """Return how many requests took a place in the limit of the session."""
         return await self._size("LLEN", keys.rate(ids.partition_of_id(SESSION), f"line:{SESSION}", CLIENT))
 
     async def forget(self, session_id: str) -> None:
-        """Have Redis know of no lines in a session."""
+        """Make Redis forget the lines of a session."""
         rate = keys.rate(ids.partition_of_id(session_id), f"line:{session_id}", CLIENT)
         assert await self.store.command("DEL", rate) == 1
 
     async def open(self, session_id: str) -> None:
-        """Have a session of that id."""
+        """Create a session with that id."""
         await self.store.command("SET", keys.session(session_id), "", "EX", 60)
 
     async def places(self) -> int:
-        """Contracts that the client's quota holds."""
+        """Return how many contracts the client's quota holds."""
         return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "task", CLIENT))
 
     async def remember(self, key: IdempotencyKey) -> None:
-        """Have something been created under a key."""
+        """Record that something was created under a key."""
         await self.store.command("SET", keys.idempotency(key.partition, key.scope), "", "EX", 60)
 
     async def _size(self, command: str, key: str) -> int:
@@ -76,7 +76,7 @@ class Desk:
 
     @property
     def headers(self) -> dict[bytes, bytes]:
-        """What the answer to the last request says beside its own headers."""
+        """The additional headers of the answer to the last request."""
         assert len(dict(self.request.answer_headers)) == len(self.request.answer_headers), "said twice"
         return dict(self.request.answer_headers)
 
@@ -186,7 +186,7 @@ async def test_a_limit_of_an_entity_is_its_own(desk: Desk) -> None:
     async with desk.permit("line", OTHER_SESSION) as permit:
         await permit.count()
     await desk.forget(SESSION)
-    with pytest.raises(Refused, match=r"limit\.exceeded"):  # the process knows, and does not ask
+    with pytest.raises(Refused, match=r"limit\.exceeded"):  # the process remembers, and does not ask Redis
         async with desk.permit("line", SESSION):
             pytest.fail("the block of a client that is over the limit was run")
 
@@ -223,7 +223,7 @@ async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: De
 
 
 async def test_who_is_over_a_limit_when_it_is_switched_off_may_try_again(desk: Desk) -> None:
-    """A thread was answered with 500, and a report that was not kept with 200."""
+    """The answer must be neither a 500, nor a 200 for something that was not kept."""
     async with desk.permit() as permit:
         desk.limiter.change(Limits(task=Limit(0, 60)))
         with pytest.raises(Refused, match=r"store\.busy"):
@@ -307,7 +307,7 @@ async def test_the_place_of_what_may_have_been_made_stays_taken(desk: Desk) -> N
 async def test_a_place_for_what_was_not_made_is_given_back_if_its_own_answer_is_lost(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, owner: type, call: str
 ) -> None:
-    """An inbox that nobody had begun to open kept its place for a month."""
+    """Otherwise an inbox that nobody had begun to open would keep its place for a month."""
     desk.capacity.allowance = 10_000
     answered = getattr(owner, call)
 

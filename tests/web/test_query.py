@@ -1,4 +1,4 @@
-"""Queries, paths and signatures of any length cost about what short ones cost, or count by their length."""
+"""Long queries, paths and signatures either cost about as much as short ones, or are charged by their length."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def test_a_query_has_so_many_parameters_at_most(node: NodeUnderTest) -> No
 
 
 def test_a_query_may_be_typed_without_escapes() -> None:
-    """It was refused as one that is not UTF-8, which it is."""
+    """Such a query must not be refused as one that is not UTF-8."""
     assert parameters_of("q=café&café=caf%C3%A9+é".encode()) == {"q": "café", "café": "café é"}
 
 
@@ -79,7 +79,7 @@ async def test_the_escapes_of_a_query_are_read_as_often_as_they_are_counted(
 
 @pytest.mark.usefixtures("no_refill")
 async def test_what_is_taken_apart_of_a_signature_counts_by_its_size(node: NodeUnderTest) -> None:
-    """12 kB of parameters, of a signature that was refused, took 3.7 ms, and counted nowhere."""
+    """Parsing 12 kB of parameters of a refused signature takes 3.7 ms."""
     field = "sig=()" + "".join(f";p{number}=@1" for number in range(500))
     path, times = f"/api/v1/inboxes/{'a' * 27}/messages", 0
     headers = {"signature-input": field, "signature-key": field, "signature": field}

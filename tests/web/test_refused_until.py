@@ -1,4 +1,4 @@
-"""What a process remembers of clients that are over a limit."""
+"""What a process remembers about clients that are over a limit."""
 
 import pytest
 

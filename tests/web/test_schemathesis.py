@@ -1,6 +1,6 @@
-"""schemathesis finds no server error and no breach of /openapi.json on a running node.
+"""schemathesis finds no server error on a running node, and no breach of /openapi.json.
 
-A short run by default; with FAULTS=full (`make fuzz`) as many cases as an evening has room for.
+A short run by default; with FAULTS=full (`make fuzz`), as many cases as fit into an evening.
 """
 
 import json
@@ -22,16 +22,17 @@ from tests.web.paths import ARTIFACT, DIGEST, THREAD
 
 EXAMPLES = 300 if FULL else 1
 PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
-PATIENCE = 14400 if FULL else 600  # s for all of it, on a busy machine
+PATIENCE = 14400 if FULL else 600  # s for the whole run, on a busy machine
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 NOT_TRIED = 2
-"""The event stream of MCP, which has no end, and the document itself."""
+"""Number of operations left out: MCP's event stream, which has no end, and the document itself."""
 
 
 @pytest.fixture
 def running_node(tmp_path: Path) -> Iterator[NodeProcess]:
     with NodeProcess(tmp_path / "data") as node:
-        # That a Redis call was too slow on a busy machine is no finding; and requests come one after the other.
+        # A Redis call that is too slow on a busy machine is no finding. One worker is enough, since requests come one
+        # after the other.
         yield node.start(RELAY_STORE_TIMEOUT="30", RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
 
 
@@ -47,18 +48,18 @@ def test_no_request_breaks_the_node_or_its_description(running_node: NodeProcess
 
 
 def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str:
-    """What a run that finds nothing says; fails the test otherwise."""
+    """Run schemathesis, and return its output. Fails the test if it finds something."""
     command = [
         str(Path(sys.executable).with_name("schemathesis")),
         *("--config-file", str(CONFIG)),
         *("run", f"{node.url}/openapi.json", "--phases", PHASES, "-n", str(EXAMPLES)),
     ]
-    report = folder / "report"  # a file, so that a run that is ended for its time tells what it has found
+    report = folder / "report"  # a file, so that a run that is killed for its time still shows its findings
     try:
         with report.open("w") as output:
             status = subprocess.run(
                 command,
-                cwd=folder,  # it leaves files where it runs
+                cwd=folder,  # schemathesis leaves files in its working directory
                 env=os.environ
                 | things
                 | {"SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
@@ -75,7 +76,7 @@ def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str
 
 
 def things_made_at(node: NodeProcess) -> dict[str, str]:
-    """One thing of each kind that the node keeps, by the name that the configuration has for its id."""
+    """Create one entity of each kind. Returns the ids, by the names that the configuration has for them."""
     return {
         "FUZZ_THREAD": post(node, "board", THREAD)["id"],
         "FUZZ_TASK": post(node, "tasks", {"publisher_id": "agent-1", "title": "Summarise a report"})["id"],

@@ -1,4 +1,4 @@
-"""Idempotency-Keys that somebody else could guess: what they get, and what they do not."""
+"""Idempotency-Keys that others could guess: what they get, and what they do not get."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ TOKENS = {
 
 
 class Calls:
-    """What gives tokens, asked for by one client under one key."""
+    """Requests whose answers have tokens, made by one client under one key."""
 
     def __init__(self, node: NodeUnderTest, client: httpx2.AsyncClient) -> None:
         self.node = node
@@ -51,8 +51,8 @@ class Calls:
                 return await post(f"/api/v1/tasks/{self.task}/claim", json=CLAIM | named, headers=header)
 
     async def wait(self, what: str, answer: dict[str, Any], seconds: int) -> None:
-        """Put the first answer that far into the past."""
-        if what in ("session", "inbox"):  # the record ends with a time: that of its end, or of its beginning
+        """Move the first answer this far into the past."""
+        if what in ("session", "inbox"):  # the record ends with a time, that of its end or its beginning
             (record,) = await self.node.names("idem:*")
             kept = await self.node.store.command("GET", record)
             assert isinstance(kept, bytes)
@@ -67,7 +67,7 @@ class Calls:
 
 
 def token(what: str, answer: httpx2.Response) -> str:
-    """What an answer gives a right to; an upload URL carries the time left, too."""
+    """Return what an answer gives a right to. An upload URL also contains the time left, which is removed."""
     given: str = answer.json()[TOKENS[what]]
     return given.rpartition("/")[0] if what == "artifact" else given
 
@@ -91,7 +91,9 @@ async def test_a_short_key_gets_a_token_again_within_a_minute_and_a_long_one_lat
 
 @pytest.mark.parametrize("what", [*TOKENS, "message"])
 async def test_after_that_it_gets_none(calls: Calls, what: str) -> None:
-    """Behind one address of many, key "1" and an empty body used to get the first one's destroy_token for a day."""
+    """Otherwise anybody behind a shared address could get the first client's destroy_token for a day with the key "1"
+    and an empty body.
+    """
     first = await calls.ask(what, SHORT)
     await calls.wait(what, first.json(), 61)
     again = await calls.ask(what, SHORT)
@@ -112,7 +114,9 @@ async def test_a_short_key_in_the_body_is_named_there(calls: Calls, what: str) -
 
 
 async def test_who_guesses_a_publishers_key_gets_nothing_and_takes_nothing_away(node: NodeUnderTest) -> None:
-    """A stranger who tried "1" under a public publisher_id got the publisher_token, or blocked the key for a day."""
+    """Otherwise a stranger who tries "1" with a public publisher_id gets the publisher_token, or blocks the key for a
+    day.
+    """
     async with node.client_at("198.51.100.9") as elsewhere:
         stranger, publisher = Calls(node, elsewhere), Calls(node, node.client)
         squatted = await stranger.ask("offer", "1")
@@ -130,7 +134,7 @@ async def test_who_guesses_a_publishers_key_gets_nothing_and_takes_nothing_away(
 
 @pytest.mark.parametrize("key", ["claim-{id}", "{id}/{name}/1"])
 async def test_a_key_that_is_made_of_what_everybody_knows_is_no_secret(node: NodeUnderTest, key: str) -> None:
-    """Whoever knew the contract and the worker got the claim_token."""
+    """Otherwise anybody who knows the contract and the worker gets the claim_token."""
     async with node.client_at("198.51.100.9") as elsewhere:
         stranger, worker = Calls(node, elsewhere), Calls(node, node.client)
         offer = (await node.client.post("/api/v1/tasks", json=OFFER)).json()

@@ -1,4 +1,4 @@
-"""While others use a process, a client that has moved much, or is refused again and again, is slowed down."""
+"""While others use a process, a client that has moved much, or is refused repeatedly, is slowed down."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ from tests.support.shared_process import (
 pytestmark = pytest.mark.usefixtures("other_clients")
 
 MORE = 6
-"""More requests than a process works on of one client, and more than `few_refusals`."""
+"""More requests than a process works on for one client, and more than `few_refusals` allows."""
 
 
 async def limited(_request: Request) -> Response:
@@ -38,7 +38,7 @@ async def limited(_request: Request) -> Response:
 
 @pytest.fixture
 def few_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two refusals of a client are answered at once; the third would wait for ten minutes."""
+    """Answer two refusals of a client at once, and make the third one wait for ten minutes."""
     monkeypatch.setattr(refusal_pacing, "REFUSALS_AT_ONCE", 2)
     monkeypatch.setattr(refusal_pacing, "REFUSALS_A_SECOND", 1 / 600)
     monkeypatch.setattr(refusal_pacing, "MAX_REFUSAL_DELAY_SECONDS", 3600.0)
@@ -86,7 +86,7 @@ async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.Mo
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
         for _ in range(2):
             await eager.get("/nothing")
-        for _ in range(2):  # again: the one that is gone holds no place
+        for _ in range(2):  # the second time, the request that is gone must hold no place
             waiting = {asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)}
             while len(waiting) > 1:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +132,7 @@ def no_pause(_throughput: Throughput, _client: str) -> float:
 
 @pytest.fixture
 def hours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a client may move at once lasts for an hour, and pauses for longer than a test."""
+    """Make the unpaced allowance last for an hour, and pauses last longer than a test."""
     monkeypatch.setattr(throughput, "UNPACED_SECONDS", 3600.0)
     monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 7200.0)
     monkeypatch.setattr(throughput, "BURST_SECONDS", 36_000.0)
@@ -148,7 +148,7 @@ async def test_who_has_moved_much_goes_on_only_as_its_rate_allows(monkeypatch: p
         assert (await eager.post("/large")).status_code == 200
         waiting = [asyncio.create_task(eager.get("/")) for _ in range(MORE)]
         await served_meanwhile(modest, waiting)
-        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the other clients are gone
         assert (await eager.get("/")).status_code == 200
         await cancelled(waiting)
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
@@ -169,11 +169,11 @@ async def test_who_sends_many_small_requests_goes_on_only_as_its_rate_allows(
     most = 12
     app = await front_of(HOME, rate=most * REQUEST_COST // 3600, mounted={"/mounted/": mounted})
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
-        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the other clients are gone
         for _ in range(2 * most):
             assert (await eager.get(path)).status_code == status
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
-        for _ in range(most - 1):  # and one that `shared_with_others` has sent
+        for _ in range(most - 1):  # `shared_with_others` has sent one, too
             assert (await eager.get(path)).status_code == status
         waiting = [asyncio.create_task(eager.get(path)) for _ in range(MORE)]
         await served_meanwhile(modest, waiting)

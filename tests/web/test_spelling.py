@@ -1,4 +1,4 @@
-"""One path, one spelling: what a proxy's rules let through or hold up is what the node serves."""
+"""Each path has one spelling: what a proxy's rules pass or block is what the node serves."""
 
 import httpx2
 import pytest
@@ -27,7 +27,9 @@ def code(response: httpx2.Response) -> tuple[int, str]:
     ],
 )
 async def test_another_spelling_of_a_path_is_not_served(node: NodeUnderTest, path: str) -> None:
-    """Litestar takes empty steps away, and Granian decodes: a proxy that watches /api/v1/relay saw none of these."""
+    """Litestar drops empty path components and Granian decodes escapes, so a proxy that watches /api/v1/relay would see
+    none of these.
+    """
     for method in ("GET", "POST"):
         response = await node.client.request(method, f"http://node.example{path}")
         assert code(response) == (404, "path.spelling")
@@ -44,7 +46,7 @@ async def test_another_spelling_of_a_path_is_not_served(node: NodeUnderTest, pat
     ],
 )
 async def test_a_protocol_says_so_in_its_own_form(node: NodeUnderTest, method: str, path: str) -> None:
-    """An official client of A2A escapes the slash in an id, and read an error of no form that it knows."""
+    """An official A2A client escapes the slash in an id, and must get an error of a form that it knows."""
     response = await node.client.request(method, f"http://node.example{path}", json={})
     error = response.json()["error"]
     assert (response.status_code, error["status"], error["details"][0]["reason"]) == (

@@ -1,4 +1,4 @@
-"""An answer that is made while it is sent arrives whole, whichever way its request came to its handler."""
+"""An answer that is created while it is sent arrives complete, whichever way its request reached its handler."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ PIECES = [b"event: one\n\n", b"event: two\n\n"]
 
 
 async def nothing() -> None:
-    """Ends a stream for which nothing was taken."""
+    """End a stream that took nothing."""
 
 
 async def stream(request: Request) -> Response:

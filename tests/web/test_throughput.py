@@ -1,4 +1,4 @@
-"""One client's large bodies and answers do not take the time of a process from the others."""
+"""One client's large bodies and answers do not take a process's time from the others."""
 
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
@@ -39,13 +39,13 @@ A, B = "203.0.113.7", "203.0.113.8"
 MIB = 1024 * 1024
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 RATE = MIB // 2
-"""An eighth of the default, so that a bucket is soon empty."""
+"""An eighth of the default rate, so that a bucket is soon empty."""
 SLOW_RATE = RATE // 8
-"""For answers of which it takes many."""
+"""For answers so small that it takes many to empty a bucket."""
 
 
 class Clock:
-    """Time that stands still."""
+    """A clock that stands still until a test sets it."""
 
     now = 1000.0
 
@@ -64,7 +64,7 @@ def clock() -> Clock:
 
 
 def moved(throughput: Throughput, client: str, size: int, weight: int = 1) -> int:
-    """How much a client could move before it was refused."""
+    """Return how many bytes a client could move before it was refused."""
     total = 0
     while throughput.refusal(client) is None:
         throughput.add(client, size, weight)
@@ -178,7 +178,7 @@ def test_many_clients_take_no_more_memory_than_some(clock: Clock, monkeypatch: p
         assert len(throughput._full_at) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
     assert len(throughput._over) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
     assert len(throughput._next_at) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
-    names = 2 * 30_000  # each client is of another site
+    names = 2 * 30_000  # each client belongs to another site
     assert len(forgets) <= 2 * names / MAX_CLIENTS, "not for each new client"
     assert throughput.refusal(A) is not None
 
@@ -237,7 +237,7 @@ class TestNode:
 
     @pytest.mark.parametrize(("pieces", "last"), [(7, "http.request"), (7, "http.disconnect"), (0, "http.disconnect")])
     async def test_what_is_uploaded_for_nothing_counts(self, node: NodeUnderTest, pieces: int, last: str) -> None:
-        size = 7 * MIB  # a bucket has room for one, and not for two
+        size = 7 * MIB  # a bucket has room for one of these, but not for two
         artifact = await registered(node, byte_size=size, media_type="application/octet-stream")
         path = urlsplit(str(artifact["upload_url"])).path
         piece: ASGIMessage = {"type": "http.request", "body": bytes(MIB), "more_body": True}

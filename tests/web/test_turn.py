@@ -1,4 +1,4 @@
-"""A process works on a few requests of each client at a time, whoever else sends how many (DESIGN 13.3)."""
+"""A process works on a few requests of each client at a time, however many other clients send (DESIGN 13.3)."""
 
 import asyncio
 import math
@@ -29,7 +29,7 @@ MORE = 3 * REQUESTS_AT_ONCE
 
 
 class Work:
-    """What a handler does, until it is told that it is done."""
+    """Handlers that work until they are told that they are done."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -38,7 +38,7 @@ class Work:
         self.done = asyncio.Event()
 
     async def reaches(self, client: str, count: int) -> None:
-        """Return once so many requests of a client are under way."""
+        """Return once this many requests of a client are under way."""
         await eventually(lambda: self.under_way[client] == count)
 
     async def handle(self, request: Request) -> Response:
@@ -58,7 +58,7 @@ class Work:
         return await self._work(request)
 
     async def work_and_wait(self, request: Request) -> Response:
-        """Work as a read with `wait=` does that finds at once what it wanted."""
+        """Work like a read with `wait=` that finds at once what it wanted."""
         return await request.while_waiting(30, self._work(request))
 
     async def _work(self, request: Request) -> Response:
@@ -88,7 +88,7 @@ async def test_who_sends_many_requests_waits_for_its_own(is_hot: bool) -> None:
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("GET", "//work"), ("PUT", "/work")])
 async def test_a_request_that_is_only_refused_waits_for_its_turn_as_well(method: str, path: str) -> None:
-    """Hundreds of them at a time had the requests of others refused as well, for overload."""
+    """Otherwise hundreds of them at a time would cause the requests of others to be refused for overload."""
     work = Work()
     app = await front_of(HOME, route(work.handle))
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
@@ -121,10 +121,10 @@ async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pyte
     work = Work()
     app = await front_of(HOME, route(work.handle))
     async with shared_with_others(app) as client:
-        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the other clients are gone
         sent = [asyncio.create_task(client.post("/work")) for _ in range(MORE)]
         await work.reaches(EAGER, MORE)
-        monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)  # and one is back, who is begun as ever
+        monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)  # one is back, and is served as ever
         async with client_of(app, MODEST) as other:
             one = asyncio.create_task(other.post("/work"))
             await work.reaches(MODEST, 1)
@@ -138,7 +138,7 @@ async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pyte
 async def test_requests_that_wait_for_a_change_hold_up_no_other_and_are_answered_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn, "MAX_WAITING_TURNS", 1)  # they have waited already, and are none of those
+    monkeypatch.setattr(turn, "MAX_WAITING_TURNS", 1)  # these requests have waited already, so they do not count
     waiting, work = Work(), Work()
     app = await front_of(HOME, route(waiting.wait_first), route(work.handle, "/other"))
     async with shared_with_others(app) as client:
@@ -177,7 +177,8 @@ async def test_requests_whose_body_does_not_come_hold_up_no_other_and_gain_nothi
         yield b"}"
 
     async with shared_with_others(app) as client:
-        # The transport of the test reads all of a body before it calls, so the application is called by itself.
+        # The test's transport reads a whole body before it calls the application, so the application is called
+        # directly.
         sent = [asyncio.create_task(called(app, late())) for _ in range(MORE)]
         other = asyncio.create_task(client.post("/work"))
         await work.reaches(EAGER, 1)
@@ -198,7 +199,7 @@ async def test_the_clients_of_a_site_have_so_many_together() -> None:
             for number in range(2 * SITE_REQUESTS_AT_ONCE)
         ]
         outside = await entered.enter_async_context(client_of(app, "2001:db8:1::1"))
-        for _ in range(2):  # again: who waited for its site has kept nothing
+        for _ in range(2):  # the second time, requests that waited for their site must hold no place
             work.done.clear()
             sent = [asyncio.create_task(client.post("/work")) for client in inside for _ in range(REQUESTS_AT_ONCE)]
             other = asyncio.create_task(outside.post("/work"))
@@ -225,7 +226,7 @@ async def test_only_so_many_wait_for_their_turn(
     work = Work()
     app = await front_of(HOME, route(work.handle))
     async with shared_with_others(app, address) as client:
-        for more in (MORE, 0):  # those that have waited hold no place
+        for more in (MORE, 0):  # the second time, those that have waited must hold no place
             work.done.clear()
             sent = [asyncio.create_task(client.post("/work")) for _ in range(REQUESTS_AT_ONCE + most + more)]
             await eventually(lambda: work.under_way.total() == REQUESTS_AT_ONCE)
@@ -242,7 +243,7 @@ async def test_only_so_many_wait_for_their_turn(
 
 
 async def test_a_request_that_waits_for_its_turn_is_work_for_the_process_only_once_it_is_begun() -> None:
-    """Admission control would otherwise take a busy process for an idle one, or the other way round."""
+    """Otherwise admission control could take a busy process for an idle one, or the other way round."""
     before, work, group = Work(), Work(), AgeGroup()
     app = await front_of(HOME, route(before.handle), route(work.handle, "/counted"))
 
@@ -285,13 +286,13 @@ async def test_the_turn_ends_with_the_request_however_it_ends(failure: Exception
 
     app = await front_of(HOME, route(fail))
     async with shared_with_others(app) as client:
-        # With a body that nobody reads: it is read before the answer, after the handler's turn.
+        # The body is not read by the handler. It is read before the answer, after the handler's turn.
         answers = [await client.post("/work", content=b"unread") for _ in range(MORE)]
     assert {answer.status_code for answer in answers} == {404 if isinstance(failure, Refused) else 500}
 
 
 async def called(app: Any, body: AsyncGenerator[bytes]) -> int:
-    """The status of the answer to a request of the eager client, whose body comes piece by piece."""
+    """Return the status of the answer to a request of the eager client, whose body arrives piece by piece."""
     statuses: list[int] = []
 
     async def receive() -> dict[str, Any]:

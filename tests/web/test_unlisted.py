@@ -1,4 +1,4 @@
-"""What is unlisted is for those only who were told its id: not for a cache, nor for who counts ids."""
+"""What is unlisted is only for those who were told its id, not for a cache, nor for anybody who guesses ids."""
 
 from itertools import pairwise
 from typing import Any
@@ -37,7 +37,7 @@ async def test_a_contract_is_public_and_may_be_kept(node: NodeUnderTest) -> None
 
 
 async def test_an_id_that_one_is_given_says_nothing_of_the_next_one(node: NodeUnderTest) -> None:
-    """The library's ids count up within a millisecond, so that one session's id gave half of another's away."""
+    """The library's ids count up within a millisecond, so one session's id would reveal half of another's."""
     ids: list[str] = []
     for _ in range(3):
         ids += [

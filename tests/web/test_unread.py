@@ -1,4 +1,4 @@
-"""A process that stops lets go of clients that take nothing of their answers, and of nobody else."""
+"""A process that stops closes the connections of clients that read nothing of their answers, and no others."""
 
 import select
 import socket
@@ -18,7 +18,7 @@ MORE_THAN_FITS = 8 * 1024 * 1024
 
 @contextmanager
 def connected(listening: socket.socket) -> Generator[tuple[socket.socket, socket.socket]]:
-    """A client with little room, and this process' end of its connection."""
+    """A client with small buffers, and this process' end of its connection."""
     with ExitStack() as stack:
         client = stack.enter_context(socket.socket())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -38,7 +38,7 @@ def send_until_full(accepted: socket.socket) -> None:
 
 def is_ended(accepted: socket.socket) -> bool:
     waiting = select.poll()
-    waiting.register(accepted, 0)  # of errors and of ends alone
+    waiting.register(accepted, 0)  # only errors and hang-ups
     return bool(waiting.poll(0))
 
 
@@ -50,7 +50,7 @@ def test_only_who_takes_nothing_is_let_go() -> None:
         _, unread = stack.enter_context(connected(listening))
         _, idle = stack.enter_context(connected(listening))
         _, foreign = stack.enter_context(connected(elsewhere))
-        for end in socket.socketpair():  # of Unix, as those to an embedded Redis
+        for end in socket.socketpair():  # Unix sockets, like those to an embedded Redis
             stack.enter_context(end)
         for accepted in (read, unread, foreign):
             send_until_full(accepted)
@@ -60,7 +60,7 @@ def test_only_who_takes_nothing_is_let_go() -> None:
         has_room.register(read, select.POLLOUT)
 
         def look() -> bool:
-            """Look, after the client that reads has taken something, which makes room for more."""
+            """Look again, after the client that reads has taken something, which makes room for more."""
             until(lambda: client.recv(65536) and has_room.poll(0), "the client has taken something")
             send_until_full(read)
             answers.look()

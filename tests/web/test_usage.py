@@ -1,4 +1,4 @@
-"""What one client may have kept in a day, whatever the operations: the node counts it, and others have room."""
+"""What a client may have kept in a day, over all operations: the node counts it, so that others have room."""
 
 import itertools
 import json
@@ -50,14 +50,14 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-# Without a quota of things: a total of bytes that a process has not told yet lets more through than it says.
+# Quotas of things are off: while a process has not reported all bytes, it lets more through than the total says.
 pytestmark = pytest.mark.settings(limits=FREE, client_bytes=TOTAL, client_sessions=0, client_threads=0, client_tasks=0)
 
 
 async def until_refused(client: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Response]:
-    """How often it was done, and the answer with 429 that ended it."""
+    """Repeat a request until it is refused. Returns how often it succeeded, and the answer with 429."""
     for number in itertools.count():
-        # No message is like another: the third same one would be silenced as a loop.
+        # Each message is different, because the third equal one would be silenced as a loop.
         changed = body | {"number": number} if path == "/api/v1/relay" or "wire" in path else body
         response = await client.post(path, json=changed)
         if response.status_code == 429:
@@ -108,7 +108,7 @@ async def test_who_has_nothing_left_is_refused_what_is_kept(
     inbox = await opened(node)
     path = path.replace("<task>", (await offered(node))["id"]).replace("<inbox>", inbox["address"])
     path = await begun(node, path.replace("<message>", (await message_sent(node, inbox))["id"]))
-    body |= {"padding": "x" * (TOTAL // MAX_UNREPORTED_SHARE)}  # so that Redis is asked
+    body |= {"padding": "x" * (TOTAL // MAX_UNREPORTED_SHARE)}  # large enough that Redis is asked
     await has_left(node, 0, round(TOTAL * FINISHING_FACTOR) if "claim" in path else TOTAL)
     refused = await node.client.post(path, json=body)
     assert (refused.status_code, refused.headers["x-error-code"]) == (429, "quota.bytes")
@@ -135,12 +135,12 @@ async def test_an_inbox_that_lists_its_card_is_charged_for_that_too(node: NodeUn
 
 
 async def has_left(node: NodeUnderTest, left: int, total: int = TOTAL) -> None:
-    """Have the client use up its bytes of the day, all but so many."""
+    """Make the client use up its bytes of the day, except for this many."""
     await node.store.command("SET", keys.byte_count(ids.home_of(CLIENT), CLIENT), total - left, "PX", 60_000)
 
 
 async def test_a_step_with_ever_new_keys_counts_until_nothing_is_left(node: NodeUnderTest) -> None:
-    """Each key is remembered, also that of a retry which changes nothing."""
+    """Each key is remembered, even that of a retry that changes nothing."""
     task = await offered(node)
     path, proof = f"{TASKS}/{task['id']}/retry", {"publisher_token": task["publisher_token"]}
     for number in itertools.count():
@@ -194,7 +194,7 @@ async def test_clients_of_one_site_share_a_limit_of_searches(node: NodeUnderTest
 
 @pytest.fixture
 def cramped(tmp_path: Path) -> Any:
-    """A server of its own with little memory."""
+    """A separate server with little memory."""
     with RedisServer(tmp_path / "redis", "--maxmemory", "50mb", "--maxmemory-policy", "noeviction") as server:
         yield server
 
@@ -222,7 +222,7 @@ class Counts:
         self._store = store
 
     async def told(self, client: str = CLIENT) -> int:
-        """Bytes that Redis knows of."""
+        """Return how many bytes have been reported to Redis."""
         count: Any = await self._store.command("GET", keys.byte_count(ids.home_of(client), client))
         return int(count or 0)
 
@@ -282,7 +282,7 @@ async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) ->
     one, _ = counts.processes
     for _ in range(1000):
         await one.add(CLIENT, "line", 900)
-    assert 1000 * 1000 - MAX_UNREPORTED_BYTES <= await counts.told() < 1000 * 1000  # and does so to the end
+    assert 1000 * 1000 - MAX_UNREPORTED_BYTES <= await counts.told() < 1000 * 1000  # up to the end
 
 
 async def test_what_two_processes_let_through_together_is_over_the_total_by_a_block_each_at_most(
@@ -321,12 +321,12 @@ async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(
     await one.add(client, "line", 900)
     await one.report()
     before = await counts.told(client)
-    counts.capacity.allowance *= 2  # Redis would say yes by now
+    counts.capacity.allowance *= 2  # Redis would accept it by now
     for _ in range(3):
         with pytest.raises(Refused) as refused:
             await one.add(client, "line", 100)
         assert 1 < (refused.value.retry_after or 0) <= 86_400
-    await one.add(client, "step", 100)  # finishing goes on
+    await one.add(client, "step", 100)  # requests that finish something still succeed
     await one.add(other, "line", 100)
     assert await counts.told(client) == before + COSTS["step"].of(100)
 
@@ -340,7 +340,7 @@ async def test_who_may_have_more_by_now_is_asked_about_again(counts: Counts, mon
     counts.capacity.allowance = 2 * TOTAL
     for _ in "12":
         await one.add(client, "line", 100)
-    assert await counts.told(client) == TOTAL + 1100  # the second is told later again
+    assert await counts.told(client) == TOTAL + 1100  # the second one is reported later
 
 
 async def test_who_still_has_nothing_is_not_asked_about_again(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +360,7 @@ async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: 
     one, _ = counts.processes
     share = TOTAL // MAX_UNREPORTED_SHARE
     kept, left = 0, 0
-    for number in range(16 * SITE_SHARE * MAX_UNREPORTED_SHARE):  # each far below the share of a client
+    for number in range(16 * SITE_SHARE * MAX_UNREPORTED_SHARE):  # each far below a client's share
         if number % 100 == 0:
             await one.report()
         try:
@@ -372,7 +372,7 @@ async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: 
     assert left
     assert TOTAL * SITE_SHARE * 0.9 < kept <= (TOTAL + share) * SITE_SHARE
     told = await counts.told("2001:db8:1::/48")
-    await one.add("2001:db8:1:a::/64", "step", 100)  # finishing goes on, and does not let others begin again
+    await one.add("2001:db8:1:a::/64", "step", 100)  # finishing still succeeds, and does not let others begin again
     with pytest.raises(Refused):
         await one.add("2001:db8:1:b::/64", "line", 100)
     await one.report()
@@ -389,7 +389,7 @@ async def test_only_so_many_clients_are_remembered(counts: Counts, monkeypatch: 
         await one.report()
     assert one.noted == dict.fromkeys(clients[:3], TOTAL)
     counts.capacity.allowance *= 2
-    await one.add(clients[0], "line", 100)  # Redis was asked about it
+    await one.add(clients[0], "line", 100)  # Redis is asked about this client
     for client in clients[3:]:
         with pytest.raises(Refused):
             await one.add(client, "line", 0)

@@ -1,4 +1,4 @@
-"""Reads with `wait=` of clients that name a number which nothing has reached yet."""
+"""Reads with `wait=` whose clients name a number that nothing has reached yet."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.tasks.calls import TASKS, offered
 
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 AHEAD = {"since_seq": 2**53, "wait": 30}
-"""A waiting read that would be woken by everything and answered by nothing."""
+"""Query of a read that every change would wake and none would answer."""
 
 
 @pytest.mark.parametrize(

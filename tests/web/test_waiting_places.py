@@ -1,4 +1,6 @@
-"""How many requests of one client wait in a process, and how much of slow bodies it holds: a bounded part of all."""
+"""How many requests of one client may wait in a process, and how much of slow bodies it holds: a bounded part
+of all.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
@@ -20,7 +22,7 @@ REPLY = {"body": "I can do that for you. Send me the artifact."}
 async def test_bodies_of_a_client_that_still_come_count_by_what_is_there_of_them(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # From one address, 600 bodies of 1 MiB that went on a byte at a time held 600 MB of a process.
+    # Otherwise 600 bodies of 1 MiB from one address, continued a byte at a time, would hold 600 MB of a process.
     monkeypatch.setattr(waiting_places, "MAX_WAITING_PER_CLIENT", 10)
     goes_on = asyncio.Event()
 
@@ -85,7 +87,7 @@ async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
 
 
 def test_many_clients_leave_places_to_others() -> None:
-    """Each within its share, forty held 1.3 GB of bodies that they did not finish."""
+    """Otherwise forty clients, each within its share, could hold 1.3 GB of unfinished bodies."""
     largest = 64 * waiting_places.WAITING_BYTES
 
     def has_place(client: str, size: int) -> bool:
@@ -104,7 +106,7 @@ def test_many_clients_leave_places_to_others() -> None:
         assert waiting_places.WaitingPlaces.in_all < waiting_places.MAX_WAITING_IN_ALL
         for number in range(1, 10):
             assert [has_place(f"2001:db8:{number}::/64", largest) for _ in range(2)] == [True, False]
-        assert has_place("198.51.100.1", 100)  # it has more than its share by now, but this takes no place
+        assert has_place("198.51.100.1", 100)  # the client has more than its share by now, but this body takes no place
     assert waiting_places.WaitingPlaces.in_all == 0
 
 

@@ -1,4 +1,4 @@
-"""Operations that are charged by what they cost: here the search, which costs what it looks at."""
+"""Operations charged by what they cost: here the search, which costs what it looks at."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +21,7 @@ THREAD = {
     "title": "Lighthouses of the north",
     "body": "Every lighthouse has a keeper, and each keeper has a log. " * 30,
 }
-ALLOWED = Limit(1500, 600)  # less than two searches for that thread
+ALLOWED = Limit(1500, 600)  # less than two searches for this thread cost
 
 
 @pytest_asyncio.fixture
@@ -36,7 +36,7 @@ async def search(node: NodeUnderTest, client: httpx2.AsyncClient | None = None) 
 
 
 async def spend(node: NodeUnderTest) -> None:
-    """Search until it is charged for more than is allowed."""
+    """Search until the client has been charged for more than it may use."""
 
     async def refused() -> bool:
         return (await search(node)).status_code == 429

@@ -20,12 +20,12 @@ from tests.support.nodes import NodeProcess
 
 
 async def card_of(node: NodeProcess, http: httpx.AsyncClient) -> AgentCard:
-    """The card, found where the protocol has it."""
+    """Return the card, read from where the protocol expects it."""
     return await A2ACardResolver(http, node.url).get_agent_card()
 
 
 def client_of(card: AgentCard, http: httpx.AsyncClient) -> Client:
-    """A client, made as its documentation says."""
+    """Return a client, created as its documentation says."""
     return ClientFactory(ClientConfig(httpx_client=http, supported_protocol_bindings=["HTTP+JSON"])).create(card)
 
 
@@ -39,7 +39,7 @@ async def answers(client: Client, said: Message, **configuration: Any) -> list[S
 
 
 async def task_of(client: Client, said: Message, **configuration: Any) -> Task:
-    """The task that is the only answer to a message."""
+    """Send a message and return the task, which must be the only answer."""
     (answer,) = await answers(client, said, **configuration)
     assert answer.HasField("task")
     return answer.task

@@ -1,4 +1,4 @@
-"""A web process of the node, started as by its operator, for the official clients to call."""
+"""A web process of the node, started as by an operator, for the official clients to call."""
 
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +16,7 @@ if find_spec("a2a") is None:
 
 
 def web(tmp_path_factory: pytest.TempPathFactory, *module: str) -> Iterator[NodeProcess]:
-    """A web process with its own Redis; `module` is the Python module to run, and its arguments."""
+    """Run a web process with its own Redis. `module` is the Python module to run, and its arguments."""
     folder = tmp_path_factory.mktemp("node")
     command = (sys.executable, "-m", *module)
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
@@ -33,12 +33,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture(scope="module")
 def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node with the hooks of the protocol's test kit."""
+    """A node with the hooks that the protocol's test kit expects."""
     yield from web(tmp_path_factory, "tests.conformance.a2a.hooked_node")
 
 
 @pytest_asyncio.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    """Connections of the official Python client."""
+    """HTTP connections for the official Python client."""
     async with httpx.AsyncClient(timeout=PATIENCE) as client:
         yield client

@@ -1,8 +1,8 @@
-"""A web process that answers as the protocol's test kit (a2a-tck, branch 1.0-dev) asks of an agent under test.
+"""A web process that answers as the protocol's test kit (a2a-tck, branch 1.0-dev) requires of an agent under test.
 
 The prefix of a messageId tells the agent how to answer: with a certain artifact, with a message instead of a task, or
-with a task that waits for input. `python -m tests.conformance.a2a.hooked_node` serves until it is stopped,
-with the settings of the environment.
+with a task that waits for input. `python -m tests.conformance.a2a.hooked_node` serves until it is stopped, with the
+settings of the environment.
 """
 
 import msgspec
@@ -36,7 +36,7 @@ _TURNS = msgspec.json.Decoder(list[Message])
 
 
 class HookedStore(MessageStore):
-    """The store of message tasks, which also reads what the hooks keep in a task."""
+    """The store of message tasks, which also reads the fields that the hooks add to a task."""
 
     async def read(self, task_id: str, *, said: bool = True) -> Fields:
         return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
@@ -49,7 +49,7 @@ class HookedStore(MessageStore):
 
 
 class HookedMessages(Messages):
-    """The service behind message:send, behaving as the test kit expects."""
+    """The service of message:send that behaves as the test kit expects."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._tasks = HookedStore(store, settings.idempotency_ttl, settings.message_retention_days)
@@ -59,7 +59,7 @@ class HookedMessages(Messages):
     async def send(
         self, received: ReceivedMessage, rate: RateLimit, idempotency: IdempotencyKey | None
     ) -> tuple[SendMessageResponse, bool]:
-        """Log a message, or add it to the turns of a waiting task; answer as its sender asks."""
+        """Store a message, or add it to the turns of a waiting task, and answer as its messageId asks."""
         replayed, task_id = False, received.message.task_id
         if task_id is None:
             response, replayed = await super().send(received, rate, idempotency)
@@ -78,14 +78,14 @@ class HookedMessages(Messages):
         return SendMessageResponse(message=message), replayed
 
     async def cancel(self, task_id: str) -> A2ATask | None:
-        """Cancel a task that waits."""
+        """Cancel a waiting task."""
         if not await self._waits(task_id):
             return await super().cancel(task_id)
         await self._redis.command("HSET", keys.task(task_id), "canceled", "1")
         return await self.get(task_id)
 
     async def check_task(self, task_id: str, context_id: str | None) -> None:
-        """Let a task that waits take a message."""
+        """Check that a task accepts another message. A waiting one does."""
         task = await self.get(task_id)
         if task is None or context_id not in {None, task.context_id} or not await self._waits(task_id):
             await super().check_task(task_id, context_id)
@@ -136,7 +136,7 @@ def create(settings: Settings) -> WebApplication:
 
 
 def _hook(message: Message) -> str:
-    """The longest prefix in ARTIFACTS that the messageId has, or an empty text."""
+    """Return the longest prefix in ARTIFACTS that the messageId begins with, or an empty text."""
     return max((name for name in ARTIFACTS if message.message_id.startswith(name)), key=len, default="")
 
 

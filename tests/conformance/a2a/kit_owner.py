@@ -1,8 +1,9 @@
-"""The owner of an inbox that answers as the protocol's test kit (a2a-tck, branch 1.0-dev) asks of an agent under test.
+"""The owner of an inbox who answers as the protocol's test kit (a2a-tck, branch 1.0-dev) requires of an agent under
+test.
 
-`python -m tests.conformance.a2a.kit_owner http://127.0.0.1:8000` opens an inbox, writes its `a2a_url`, and answers
-until it is stopped (docs/conformance.md). The prefix of a messageId tells how to answer; the owner reads it from the
-task, since the message to the inbox is only the text.
+`python -m tests.conformance.a2a.kit_owner http://127.0.0.1:8000` opens an inbox, prints its `a2a_url`, and answers
+until it is stopped (docs/conformance.md). The prefix of a messageId tells how to answer. The owner reads the messageId
+from the task, since the message in the inbox is only the text.
 """
 
 import asyncio
@@ -21,11 +22,11 @@ REPLIES = {
     "tck-stream-ordering-001": "Ordered output",
 }
 OTHERWISE = {"tck-input-required": "input_required", "tck-reject-task": "refused"}
-"""Statuses other than `done`, by prefix."""
+"""Statuses other than `done`, by messageId prefix."""
 
 SLOW = "test-resubscribe"
 SLOW_SECONDS = 4.0
-"""Twice as long as the kit waits for a stream to say something."""
+"""Seconds before a slow answer: twice as long as the kit waits for an event on a stream."""
 
 
 class Owner:
@@ -37,7 +38,7 @@ class Owner:
         self._messages = f"{inbox['url']}/messages"
         self._proof = {"authorization": f"Bearer {inbox['inbox_token']}"}
         self._tasks: dict[str, str] = {}
-        """Task ids by message id: a message that continues a task names the message before it."""
+        """Task ids by message id, because a message that continues a task names the message before it."""
 
     async def run(self) -> None:
         """Answer until cancelled."""

@@ -16,7 +16,7 @@ from tests.support.nodes import NodeProcess
 
 @pytest_asyncio.fixture
 async def asked(hooked: NodeProcess, http: httpx.AsyncClient) -> Client:
-    """A client of a node that answers by the prefix of a messageId."""
+    """A client of the node that answers by the prefix of a messageId."""
     return client_of(await card_of(hooked, http), http)
 
 

@@ -1,4 +1,4 @@
-"""The official Python client (a2a-sdk) talks to an inbox as to any agent, over both of its bindings (NETWORK 1)."""
+"""The official Python client (a2a-sdk) talks to an inbox as to any agent, over both bindings (NETWORK 1)."""
 
 import asyncio
 import time
@@ -31,7 +31,7 @@ BINDINGS = pytest.mark.parametrize("binding", ["HTTP+JSON", "JSONRPC"])
 
 @asynccontextmanager
 async def owned(node: NodeProcess, http: httpx.AsyncClient) -> AsyncGenerator[dict[str, Any]]:
-    """An inbox whose owner answers in capitals, but asks back on `ask` and ignores `leave me`."""
+    """An inbox whose owner answers in capitals, but asks back on `ask`, and ignores `leave me`."""
     inbox = (await http.post(f"{node.url}/api/v1/inboxes", json={"label": "Echo"})).json()
     owner = {"Authorization": f"Bearer {inbox['inbox_token']}"}
 
@@ -60,13 +60,13 @@ async def card_of(inbox: dict[str, Any], http: httpx.AsyncClient) -> AgentCard:
 
 
 async def last_task(responses: AsyncIterator[StreamResponse]) -> Task:
-    """The task in the only answer to a message that is not streamed."""
+    """Return the task in the only answer to a message that is not streamed."""
     (response,) = [each async for each in responses]
     return response.task
 
 
 class Signing(httpx.Auth):
-    """Signs each request, as the extension in the card says."""
+    """Signs each request as the card's extension says."""
 
     requires_request_body = True
 

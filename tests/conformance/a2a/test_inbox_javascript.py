@@ -28,7 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 async def outcomes(
     whole: NodeProcess, http: httpx.AsyncClient, request: pytest.FixtureRequest
 ) -> AsyncIterator[Outcomes]:
-    """What the operations of js/inbox.mjs returned."""
+    """Results of the operations in js/inbox.mjs."""
     async with owned(whole, http) as inbox:
         written = await asyncio.to_thread(javascript.run, "inbox.mjs", inbox["a2a_url"], request.param)
     yield json.loads(written)
@@ -54,7 +54,7 @@ async def test_an_inbox_is_called_streamed_from_asked_back_canceled_and_pushes(o
     assert outcomes["canceled"]["status"]["state"] == "TASK_STATE_CANCELED"
 
     *before, last = [each["event"] for each in outcomes["pushed"]]
-    if "task" in last:  # the worker read the task only after it was over
+    if "task" in last:  # unless the worker read the task only after its end
         assert last["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
         (artifact,) = last["task"]["artifacts"]
     else:

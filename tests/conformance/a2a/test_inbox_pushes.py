@@ -1,4 +1,6 @@
-"""The official Python client (a2a-sdk) has push notifications about an inbox's tasks sent to a receiver (NETWORK 1)."""
+"""The official Python client (a2a-sdk) subscribes a receiver to push notifications about an inbox's tasks
+(NETWORK 1).
+"""
 
 import asyncio
 

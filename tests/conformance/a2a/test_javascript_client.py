@@ -11,7 +11,7 @@ from tests.support.nodes import NodeProcess
 
 @pytest.fixture(scope="module")
 def outcomes(served: NodeProcess) -> dict[str, dict[str, Any]]:
-    """What each operation of js/a2a.mjs returned or threw."""
+    """What each operation in js/a2a.mjs returned or threw."""
     return json.loads(javascript.run("a2a.mjs", served.url))
 
 

@@ -58,7 +58,7 @@ def client(card: AgentCard, http: httpx.AsyncClient) -> Client:
 
 @pytest.fixture
 def bold(card: AgentCard, http: httpx.AsyncClient) -> Client:
-    """A client that believes that the node can do everything, so that it sends what the node does not support."""
+    """A client that assumes that the node supports everything, so that it sends what the node does not support."""
     card.capabilities.streaming = True
     card.capabilities.push_notifications = True
     card.capabilities.extended_agent_card = True
@@ -227,7 +227,7 @@ async def test_a_contract_made_by_a_message_is_followed_to_its_result(
 
     assert (await followed()).status.state == TaskState.TASK_STATE_SUBMITTED
     path = f"{base}/tasks/{task_id}"
-    plain = httpx.AsyncClient(timeout=PATIENCE)  # without A2A: the worker of the contract
+    plain = httpx.AsyncClient(timeout=PATIENCE)  # the contract's worker does not use A2A
     async with plain:
         claim = (await plain.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
         await plain.post(f"{path}/transition", json={"actor_id": "worker", "status": "in_progress"})

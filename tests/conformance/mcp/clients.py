@@ -1,4 +1,4 @@
-"""The official clients behind one interface: connect, ask, and what they know about the server."""
+"""The official clients behind one interface: connect, call, and what they know about the server."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ CLIENTS: Mapping[str, tuple[str, str]] = {
     "v2-pinned": ("/api/v1/mcp", MODERN),
     "v2-sse": ("/mcp/sse", LEGACY),
 }
-"""Each client: the address it is given, and the revision it agrees on with the node."""
+"""For each client, the path it is given, and the protocol revision that it agrees on with the node."""
 
 MODES = {"python-auto": "auto", "python-legacy": "legacy", "python-pinned": MODERN, "python-sse": "auto"}
 
 
 class Refusal(Exception):
-    """A JSON-RPC error as the client reports it."""
+    """A JSON-RPC error, as reported by the client."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -41,7 +41,7 @@ class Refusal(Exception):
 
 
 class Caller(Protocol):
-    """A connected client. Everything is JSON, named as on the wire."""
+    """A connected client. All values are JSON, with the names used on the wire."""
 
     version: str
     server: dict[str, Any]
@@ -49,13 +49,13 @@ class Caller(Protocol):
     instructions: str
 
     async def ask(self, method: str, **given: Any) -> dict[str, Any]:
-        """`listTools`, `callTool`, ... as the JavaScript clients call them. Raises Refusal."""
+        """Call a method, named as in the JavaScript clients: `listTools`, `callTool`, ... Raises Refusal."""
         ...
 
 
 @asynccontextmanager
 async def connected(kind: str, url: str) -> AsyncGenerator[Caller]:
-    """A client of one kind, connected to the node at `url`."""
+    """Connect a client of one kind to the node at `url`."""
     address = url + CLIENTS[kind][0]
     make = PythonCaller.connect if kind in MODES else JavaScriptCaller.connect
     async with asyncio.timeout(2 * PATIENCE), make(kind, address) as caller:
@@ -63,7 +63,7 @@ async def connected(kind: str, url: str) -> AsyncGenerator[Caller]:
 
 
 async def done(caller: Caller, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The result of a tool that must succeed, the same as text and as structured content."""
+    """Return the result of a tool that must succeed. It must be the same as text and as structured content."""
     outcome = await caller.ask("callTool", name=tool, arguments=arguments)
     assert not outcome.get("isError"), outcome
     assert json.loads(outcome["content"][0]["text"]) == outcome["structuredContent"]
@@ -71,14 +71,14 @@ async def done(caller: Caller, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def failed(caller: Caller, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The error that a model reads from a tool that must fail."""
+    """Return the error that a model reads from a tool that must fail."""
     outcome = await caller.ask("callTool", name=tool, arguments=arguments)
     assert outcome["isError"] is True, outcome
     return json.loads(outcome["content"][0]["text"])
 
 
 class PythonCaller:
-    """mcp, the Python SDK."""
+    """The Python SDK, mcp."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -99,7 +99,7 @@ class PythonCaller:
     @staticmethod
     @asynccontextmanager
     async def connect(kind: str, address: str) -> AsyncGenerator["PythonCaller"]:
-        # Of its own, it waits for a connection five seconds: too short for a busy machine.
+        # By default, it waits five seconds for a connection: too short for a busy machine.
         server = sse_client(address, timeout=PATIENCE) if address.endswith("/sse") else address
         async with Client(server, mode=MODES[kind]) as client:
             yield PythonCaller(client)
@@ -112,7 +112,7 @@ class PythonCaller:
 
 
 class JavaScriptCaller:
-    """@modelcontextprotocol/sdk and @modelcontextprotocol/client, in a Node.js process."""
+    """The JavaScript packages @modelcontextprotocol/sdk and @modelcontextprotocol/client, in a Node.js process."""
 
     def __init__(self, process: asyncio.subprocess.Process, known: dict[str, Any]) -> None:
         self._process = process

@@ -21,7 +21,7 @@ every_client = pytest.mark.parametrize("kind", CLIENTS)
 async def test_a_client_and_the_node_agree_on_a_revision(served: NodeProcess, kind: str) -> None:
     async with connected(kind, served.url) as caller:
         assert caller.version == CLIENTS[kind][1]
-        if kind != "python-pinned":  # it never asks who the server is
+        if kind != "python-pinned":  # this client never asks who the server is
             assert set(caller.capabilities) == {"tools", "prompts", "resources"}
             assert (caller.server["name"], caller.server["version"]) == ("relay-node", "1.0.0")
             assert "plain English" in caller.instructions

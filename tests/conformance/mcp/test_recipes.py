@@ -1,7 +1,7 @@
 """The recipes that need no language model do what they say, unchanged.
 
-Those for LangGraph, CrewAI, AutoGen and the OpenAI Agents SDK were run with a scripted model in place of the real
-one, in the versions that they name; those packages are too large to install for a test.
+Those for LangGraph, CrewAI, AutoGen and the OpenAI Agents SDK were run with a scripted model in place of a real one, in
+the versions that they name. Those packages are too large to install for a test.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ RUNNERS = {
     "python": (sys.executable, "-c"),
     "ts": (node_binary(), "--disable-warning=ExperimentalWarning", "--input-type=module-typescript", "-e"),
 }
-"""How the code of a recipe is run, by the language of its block."""
+"""How to run a recipe's code, by the language of its block."""
 
 
 async def blocks(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
-    """The language and text of each of a recipe's code blocks, as a client gets them."""
+    """Return language and text of each of a recipe's code blocks, as a client gets them."""
     async with connected("python-auto", node.url) as caller:
         (content,) = (await caller.ask("readResource", uri=f"node://recipes/{recipe}.md"))["contents"]
     return re.findall(r"```(\w+)\n(.*?)```", content["text"], re.DOTALL)
 
 
 async def run(language: str, code: str, folder: Path) -> str:
-    """What the code writes; its status must be 0."""
+    """Return the output of the code, which must exit with status 0."""
     process = await asyncio.create_subprocess_exec(
         *RUNNERS[language], code, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

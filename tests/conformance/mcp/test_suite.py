@@ -1,7 +1,7 @@
-"""The official conformance suite: the scenarios about what this server has.
+"""The official conformance suite: the scenarios about the features of this server.
 
-Left out are scenarios that need tools of their own (`test_simple_text`, ...), a server that calls its client, or
-sessions. `server-stateless` holds four such checks among its 25; they say "Not testable".
+Left out are scenarios that need special tools (`test_simple_text`, ...), a server that calls its client, or sessions.
+`server-stateless` has four such checks among its 25; they report "Not testable".
 """
 
 import asyncio
@@ -34,7 +34,7 @@ SCENARIOS = {
     ("sep-2164-resource-not-found", MODERN): 4,
     ("input-required-result-unsupported-methods", MODERN): 2,
 }
-"""Checks that each scenario must pass."""
+"""Number of checks that must pass, by scenario and revision."""
 
 
 @pytest.mark.parametrize(("scenario", "version"), SCENARIOS)

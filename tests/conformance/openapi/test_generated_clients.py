@@ -1,4 +1,4 @@
-"""Clients that are generated from the running node's OpenAPI document: without a warning, typed, and working."""
+"""Clients generated from the running node's OpenAPI document: without warnings, typed, and working."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from node.recipes.markdown import recipes
 from tests.conformance.javascript import SCRIPTS, node_binary
 from tests.support.nodes import ROOT, NodeProcess
 
-PATIENCE = 600.0  # s: a type checker needs a processor for long, and on a busy machine others want it, too
+PATIENCE = 600.0  # s: a type checker takes much processor time, which it shares with others on a busy machine
 PYTHON = ROOT / ".venv-openapi" / "bin" / "python"
 
 WRONG = """
@@ -22,7 +22,7 @@ export const wrong: Offer = { ...offer, lease_seconds: "60" };
 
 
 def run(*command: str | Path, folder: Path) -> str:
-    """What a command writes; its status must be 0."""
+    """Return the output of a command, which must exit with status 0."""
     done = subprocess.run(
         [str(part) for part in command],
         check=False,
@@ -37,7 +37,7 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 def module(name: str) -> Path:
-    """The folder of a JavaScript package."""
+    """Return the folder of a JavaScript package."""
     found = SCRIPTS / "node_modules" / name
     if not found.exists():
         raise FileNotFoundError(f"{name} is not installed: run `make clients`")
@@ -45,7 +45,7 @@ def module(name: str) -> Path:
 
 
 def recipe(served: NodeProcess) -> list[str]:
-    """The code of the recipe: configuration, command and script for Python, command and script for TypeScript."""
+    """Return the recipe's code: configuration, command and script for Python, command and script for TypeScript."""
     (text,) = [each.body for each in recipes(served.url) if each.name == "generated-clients"]
     return re.findall(r"```\w+\n(.*?)```", text, re.DOTALL)
 
@@ -59,7 +59,7 @@ def test_a_python_client_is_made_without_a_warning_and_works(served: NodeProcess
     made = run(PYTHON, "-m", "openapi_python_client", *options, "--fail-on-warning", folder=tmp_path)
     assert "warning" not in made.lower()
     (tmp_path / "agent.py").write_text(script)
-    # The generator's client.py is the same for every document, and does not pass the type checker.
+    # The generator writes the same client.py for every document, and it does not pass the type checker.
     checked = {"include": ["agent.py", "relay_api/api/tasks", "relay_api/models"]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(checked))
     run(sys.executable, "-m", "pyright", "--pythonpath", PYTHON, "--project", "pyrightconfig.json", folder=tmp_path)

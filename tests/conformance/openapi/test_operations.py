@@ -1,8 +1,7 @@
-"""The running node keeps to its own OpenAPI document, operation by operation.
+"""The running node conforms to its own OpenAPI document, operation by operation.
 
-Each documented example works as it stands or is refused as documented, and what the schema of a
-body or a parameter excludes is refused with 422: a required field left out, a null, another type, a
-value out of range.
+Each documented example either works unchanged or is refused as documented. Whatever the schema of a body or parameter
+excludes is refused with 422: a missing required field, a null, another type, a value out of range.
 """
 
 import copy
@@ -28,13 +27,13 @@ Case = tuple[str, str, dict[str, Any]]
 ID = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 JSON_TYPE = "application/json"
 ENDLESS = "/mcp/sse"
-"""Its answer is a stream that the client ends; tests/mcp covers it."""
+"""A path whose answer is a stream that the client ends; tests/mcp covers it."""
 
 PROTOCOLS = re.compile(r"/api/v1/(message:|a2a/|inboxes/\{address}/a2a|mcp|tasks/\{id}:)|/mcp/")
-"""A2A and MCP have their own forms of errors, and their own conformance suites."""
+"""Paths of A2A and MCP, which have their own forms of errors and their own conformance suites."""
 
 OTHER_LANGUAGE = "language.not_english"
-"""SPEC 7 requires 400 for it, whether the text or its `language` is the reason."""
+"""SPEC 7 requires 400 for this code, whether the text or its `language` is the reason."""
 
 
 pytestmark = pytest.mark.settings(limits=NO_LIMITS)
@@ -66,7 +65,7 @@ class Document:
         return validator.is_valid(value)
 
     def breach(self, operation: dict[str, Any], answer: httpx2.Response) -> str | None:
-        """How the answer differs from what the operation documents; None if it does not."""
+        """Return how the answer differs from the operation's documentation; None if it does not."""
         responses = operation["responses"]
         if str(answer.status_code) not in responses:
             return None if "default" in responses else f"status {answer.status_code} is not documented"
@@ -150,7 +149,7 @@ async def call(
     body: object,
     query: dict[str, str] | None = None,
 ) -> httpx2.Response:
-    """Call the operation, on things that do not exist."""
+    """Call the operation, with ids of things that do not exist."""
     content = operation.get("requestBody", {}).get("content", {})
     if content and JSON_TYPE not in content:
         kind, media = next(iter(content.items()))
@@ -171,7 +170,7 @@ def example(operation: dict[str, Any]) -> Any:
 
 
 def excluded(document: Document, schema: Schema, body: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Variants of a valid body, each with one member that the schema excludes, and the name of what is wrong."""
+    """Return variants of a valid body, each with one member that the schema excludes, and the name of what is wrong."""
     yield "a list for the body", [body]
     yield "null for the body", None
     for name in schema.get("required", []):
