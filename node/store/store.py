@@ -15,7 +15,7 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import repeat
-from typing import Self, TypeAlias, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 import msgspec
 import structlog
@@ -38,6 +38,8 @@ SHARE_OF_CALLS = 8
 
 Wanted: TypeAlias = Step | Sequence[Arg]
 """A step, or a plain command whose first argument is its key."""
+
+Failure = TypeVar("Failure", bound=Exception)
 
 FinalResult: TypeAlias = RedisReply | StoreUnavailable | CommandFailed
 """How a call ended after its last attempt: with a reply, or with the exception to raise or return instead."""
@@ -231,7 +233,7 @@ class Store(ABC):
                 slot, connection = self._route(step.keys[0])
                 call = self._call(step.args, slot, step.script, step.keys)
             except StoreUnavailable as failure:
-                under_way.append(failure)
+                under_way.append(_as_result(failure))
             else:
                 connection.submit(call)
                 under_way.append((call, connection))
@@ -253,7 +255,7 @@ class Store(ABC):
         try:
             return await self._retry(call, failure, connection)
         except (StoreUnavailable, CommandFailed) as final:
-            return final
+            return _as_result(final)
 
     async def _pipelined(self, wanted: Sequence[Sequence[Arg]]) -> list[FinalResult]:
         """Run plain commands as one pipeline for each server."""
@@ -264,7 +266,7 @@ class Store(ABC):
                 pipeline = self._pipeline([wanted[position] for position in positions])
             except StoreBusy as busy:  # the replies of the other servers are still collected
                 for position in positions:
-                    results[position] = busy
+                    results[position] = _as_result(busy)
             else:
                 connection.submit(pipeline)
                 under_way.append((pipeline, connection, positions))
@@ -293,7 +295,7 @@ class Store(ABC):
             try:
                 positions_at.setdefault(self._route(args[1])[1], []).append(position)
             except StoreUnavailable as unknown:
-                results[position] = unknown
+                results[position] = _as_result(unknown)
         return positions_at, results
 
     def _pipeline(self, commands: Sequence[Sequence[Arg]]) -> Pipeline:
@@ -359,6 +361,15 @@ def _reply(outcome: CallResult, call: Call) -> RedisReply:
     if isinstance(outcome, Exception):
         raise meaning(outcome, call)
     return outcome
+
+
+def _as_result(failure: Failure) -> Failure:
+    """Remove the traceback from a failure that is kept as a result.
+
+    The traceback leads to frames that hold the results, and on Python 3.13 through them to the caller. Only the garbage
+    collector, which rarely runs, would free them and everything that the request holds.
+    """
+    return failure.with_traceback(None)
 
 
 def _all(results: list[FinalResult]) -> list[RedisReply]:

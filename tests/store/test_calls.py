@@ -9,6 +9,8 @@ import pytest
 
 from node.store import CommandFailed, OutcomeUnknown, Script, Store, StoreUnavailable
 from node.store.connection import Connection
+from node.store.errors import StoreBusy
+from node.store.steps import Step
 from tests.store.conftest import Opener, step
 from tests.support.servers import PATIENCE, Proxy, RedisServer, eventually
 
@@ -128,21 +130,27 @@ async def test_an_argument_that_cannot_be_sent_fails_only_its_own_call(store: St
     assert store.stats.in_flight == 0
 
 
+@pytest.mark.parametrize("most", [0, 100], ids=["too many calls", "an argument that cannot be sent"])
+@pytest.mark.parametrize("wanted", [("SET", "key", "\ud800"), ECHO("key", "\ud800")], ids=["command", "step"])
 @pytest.mark.parametrize("together", [False, True])
 async def test_a_failure_keeps_nothing_of_what_it_came_through(
-    store: Store, without_collector: None, *, together: bool
+    store: Store, without_collector: None, together: bool, wanted: Step | tuple[str, ...], most: int
 ) -> None:
     """While Redis is out of reach, every request fails, and each may hold a megabyte."""
-    unsendable = ("SET", "key", "\ud800")
+    store.max_in_flight = most
     left: list[weakref.ref[set[str]]] = []
 
     async def fail() -> None:
         request = {"all that a caller holds"}
         left.append(weakref.ref(request))
-        await (store.run_all([unsendable]) if together else store.command(*unsendable))
+        if together:
+            await store.run_all([wanted])
+        else:
+            await (store.run(wanted) if isinstance(wanted, Step) else store.command(*wanted))
 
-    with suppress(CommandFailed):
+    with suppress(CommandFailed, StoreBusy):
         await fail()
+        pytest.fail("the call did not fail")
     assert [request() for request in left] == [None]
 
 
