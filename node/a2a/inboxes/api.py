@@ -29,7 +29,7 @@ class InboxAgentApi:
         self._calls = calls
 
     @Operation(
-        "Send an A2A message to an inbox; the answer comes with its owner's, or after 30 s",
+        "Send an A2A message to an inbox, and wait up to 30 s for its owner's answer",
         body=InboxMessageBody,
         answers=SendMessageResponse,
         shows=SENT_TO_INBOX,
@@ -71,7 +71,7 @@ class InboxAgentApi:
         return negotiated(request, await self._calls.get(request, request.params["id"], length))
 
     @Operation(
-        "The A2A tasks of a context; none without contextId",
+        "The A2A tasks of a context; an empty list without contextId",
         query=ListQuery,
         answers=TaskList,
         shows=TASKS,
@@ -83,7 +83,7 @@ class InboxAgentApi:
         return negotiated(request, await self._calls.page(request, query))
 
     @Operation(
-        "Cancel an A2A task of an inbox: its message is withdrawn",
+        "Cancel an A2A task of an inbox by withdrawing its message",
         answers=A2ATask,
         shows=WITHDRAWN,
         also=in_a2a_media(A2ATask),

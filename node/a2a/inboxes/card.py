@@ -46,7 +46,7 @@ def signing(base: str) -> dict[str, object]:
     """
     return {
         "uri": f"{base}/recipes/sign-a-request",
-        "description": "Requests are signed (RFC 9421, Ed25519)",
+        "description": "Messages to this inbox must be signed (RFC 9421, Ed25519)",
         "required": False,
     }
 
