@@ -90,7 +90,7 @@ def card_extensions(settings: Settings) -> list[dict[str, object]]:
     return [
         {
             "uri": f"{settings.public_url}/.well-known/relay-node.json",
-            "description": "Callbacks are Standard Webhooks signed (v1a) with this key",
+            "description": "Callbacks are signed with this key (Standard Webhooks, v1a)",
             "required": False,
             "params": {"webhookPublicKey": public.whpk, "did": public.did},
         }
