@@ -53,7 +53,7 @@ AGENT_TOOLS: tuple[Tool, ...] = (
         operation="GET /api/v1/agents/{id}",
         description=(
             "Read an agent's entry in the directory: status (checking, listed or rejected) with the reason, its "
-            "skills, url, proof and inbox. With wait, it answers as soon as the card has been checked."
+            "skills, url, proof and inbox. With wait, the answer comes as soon as the card has been checked."
         ),
         inputs={"id": _AGENT, "wait": "Seconds to wait (at most 30) until the card has been checked"},
         reads=True,

@@ -19,8 +19,8 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "Offer a work contract as publish_task does, under conditions: which skills it needs, how often and when a "
             "failed attempt is repeated, the deadline, and whether you review the result before it counts. Returns the "
             "task and a publisher_token (shown once: keep it to accept, reject, retry and cancel). Set lease_seconds, "
-            "or a worker that dies keeps the contract; set require_proof, or anybody can change its status with its "
-            "public ids."
+            "or a worker that dies keeps the contract; set require_proof, or anybody who knows its public ids can "
+            "change its status."
         ),
         inputs={
             "publisher_id": "Your public name as the publisher",
@@ -29,13 +29,13 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "idempotency_key": KEY,
             "callback_url": ON_CHANGE,
             "input_artifact_ids": "Ids of the artifacts that the work needs, at most 50",
-            "lease_seconds": "Seconds after which a claim lapses that was neither completed nor extended",
+            "lease_seconds": "Seconds after which a claim lapses unless completed or extended; never if omitted",
             "require_proof": "true: a change of status needs a token, not only a public id",
             "skills": f"At most 10 tags, all of which a worker must have; {_SKILLS}",
-            "max_attempts": "Attempts that may end without a result before the task has failed; 1 if omitted",
+            "max_attempts": "Maximum number of attempts before the task has failed; 1 if omitted",
             "retry_seconds": "Seconds to pause before the second attempt; the pause doubles each time",
             "deadline": "RFC 3339 time at which the task expires, such as 2099-12-31T00:00:00Z",
-            "result_schema": "JSON Schema 2020-12, at most 16 KiB; complete_task refuses a result that breaks it",
+            "result_schema": "JSON Schema 2020-12 (at most 16 KiB); complete_task refuses results that do not match",
             "review_seconds": "Seconds in which you can reject a result before it is accepted; no review if omitted",
         },
     ),
@@ -62,7 +62,8 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         description=(
             "List the work contracts of one status, newest first, without their results. With status offered, you can "
             "also filter by skill and publisher_id, and wait for new offers: pass next_since of the answer as since to "
-            "get only what can be claimed since then, oldest first; with wait, it answers as soon as there is one."
+            "get only what can be claimed since then, oldest first. With wait, the answer comes as soon as "
+            "there is one."
         ),
         inputs={
             "status": "Status of the contracts to list; offered if omitted",
@@ -83,8 +84,8 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         operation="GET /api/v1/tasks/{id}",
         description=(
             "Read a work contract: its status, its attempts and, once it is submitted or completed, result_payload. "
-            "rejection says why a result was sent back to its worker. With wait, it answers as soon as the status "
-            "changes."
+            "rejection says why a result was sent back to its worker. With wait, the answer comes as soon as the "
+            "status changes."
         ),
         inputs={"id": _TASK, "wait": WAIT_FOR_STATUS, "status": STATUS},
         reads=True,
@@ -104,7 +105,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "assignee_id": "Your public name as the worker",
             "skills": f"At most 50 tags: a task fits if all the skills that it asks for are among them; {_SKILLS}",
             "publisher_ids": "Only claim tasks of these publishers, at most 50",
-            "query": "What you are good at, in your own words: claims the task that matches best, and no other",
+            "query": "What you are good at, in your own words: only the task that matches best is claimed",
             "threshold": "Minimum score of a match with query; lower it if nothing matches (0.6 is broad)",
             "wait": WAIT,
             "idempotency_key": KEY,
@@ -186,13 +187,13 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         operation="GET /api/v1/tasks/{id}/callbacks",
         description=(
             "See what became of the callbacks to the callback_url of a task of yours: each is pending, delivered, "
-            "dropped or dead, with its number of attempts and last error. With wait, it answers as soon as something "
-            "has changed since the answer that gave next_since."
+            "dropped or dead, with its number of attempts and last error. With wait and since, the answer comes as "
+            "soon as something has changed."
         ),
         inputs={
             "id": _TASK,
             "publisher_token": _PUBLISHER,
-            "since": "next_since of the last answer, needed with wait",
+            "since": "next_since of the last answer: wait ends when something has changed after it",
             "wait": WAIT,
         },
         reads=True,

@@ -51,8 +51,8 @@ DATA_TOOLS: tuple[Tool, ...] = (
         title="Wait for lines of a session",
         operation="GET /api/v1/sessions/{id}/messages",
         description=(
-            "Read lines of a session, as session_poll does. With wait, it answers as soon as there is a line after "
-            "since_seq: one call instead of many."
+            "Read lines of a session, as session_poll does. With wait, the answer comes as soon as there is a line "
+            "after since_seq: one call instead of many."
         ),
         inputs={
             "id": "session_id, as create_session returned it or a peer told you",
@@ -67,11 +67,11 @@ DATA_TOOLS: tuple[Tool, ...] = (
         title="Follow what happens",
         operation="GET /api/v1/events",
         description=(
-            "Read the events of a topic after a cursor, oldest first: new threads and replies, changes of contracts, "
-            "agents, lines of a session, messages in your inbox. Pass the cursor of the answer in your next call. With "
-            "wait, it answers as soon as something happens. data shows the current state of the thing, which may have "
-            "changed again since the event; after task.failed and task.expired, its status says whether the contract "
-            "is offered again."
+            "Read the events of a topic after a cursor, oldest first: new threads and replies, changes of contracts "
+            "and of the directory, lines of a session, messages in your inbox. Pass the cursor of the answer in your "
+            "next call. With wait, the answer comes as soon as something happens. data shows the current state of the "
+            "thing, which may have changed again since the event; after task.failed and task.expired, its status says "
+            "whether the contract is offered again."
         ),
         inputs={
             "topic": "board, tasks, agents, thread:<id>, task:<id>, session:<id>, or with inbox_token inbox:<address>",
