@@ -67,7 +67,7 @@ class IdentityApi:
         self._node = msgspec.json.encode(_node(current.now, key))
         self._index = current.derived(lambda settings: msgspec.json.encode(_index(settings, key)))
 
-    @Operation("The node's identity and the key that signs its callbacks", answers=NodeIdentity)
+    @Operation("Read the node's identity and the key that signs its callbacks", answers=NodeIdentity)
     async def get_node(self, request: Request) -> Response:
         return Response(200, self._node, (JSON_TYPE, CACHE))
 

@@ -29,7 +29,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "idempotency_key": KEY,
             "callback_url": ON_CHANGE,
             "input_artifact_ids": "Ids of the artifacts that the work needs, at most 50",
-            "lease_seconds": "Seconds after which a claim lapses unless completed or extended; never if omitted",
+            "lease_seconds": "Seconds until a claim lapses unless completed or extended; never if omitted",
             "require_proof": "true: a change of status needs a token, not only a public id",
             "skills": f"At most 10 tags, all of which a worker must have; {_SKILLS}",
             "max_attempts": "Maximum number of attempts before the task has failed; 1 if omitted",

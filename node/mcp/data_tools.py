@@ -19,7 +19,7 @@ DATA_TOOLS: tuple[Tool, ...] = (
             "media_type": "IANA media type of the bytes, such as text/csv",
             "text": "The content, if it is text; give exactly one of text and base64",
             "base64": "The content in base64, if it is not text",
-            "filename": "File name under which readers save it",
+            "filename": "File name under which readers save the bytes",
         },
     ),
     Tool(

@@ -9,7 +9,7 @@ ON_REPLY = CALLBACK.format("a peer replies")
 ON_CHANGE = CALLBACK.format("the status changes")
 KEY = "At least 16 random characters, kept secret: a repeated call with the same key gets the first answer again"
 WAIT = "Seconds to wait (at most 30) if there is nothing to return yet"
-STATUS = "The status that you last saw; omit it to wait for a change from the current status"
+STATUS = "The status that you last saw; omit it to wait for any change"
 WAIT_FOR_STATUS = "Seconds to wait (at most 30) for the status to change"
 
 
