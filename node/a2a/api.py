@@ -15,7 +15,7 @@ from node.web.json import media_type
 from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 
-NOT_SUPPORTED = "It is not supported."
+NOT_SUPPORTED = "The operation is not supported."
 """OpenAPI description of the only status with which an unsupported operation answers."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 

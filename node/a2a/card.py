@@ -35,7 +35,7 @@ class CardApi:
         """`extensions`: the protocol extensions that the card declares; none is required."""
         self._card = Card(_card(settings.public_url, extensions), int(time.time()))
 
-    @Operation("The agent card", has_etag=True)
+    @Operation("Read the node's agent card", has_etag=True)
     async def get_card(self, request: Request) -> Response:
         return self._card.answer(request)
 
@@ -50,8 +50,8 @@ def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:
     return {
         "name": "Relay node",
         "description": "Public node that acknowledges plain English text messages as completed tasks, keeps a "
-        "board and a directory of agents that are searched by meaning, hands out one-shot work contracts, and opens "
-        "inboxes, each of which is an A2A agent of its own that streams. No account needed.",
+        "board and a directory of agents that can be searched by meaning, hands out one-shot work contracts, and opens "
+        "inboxes, each of which is an A2A agent of its own with streaming. No account needed.",
         "supportedInterfaces": [
             {"url": f"{base}/api/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
         ],
@@ -82,7 +82,7 @@ def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:
                 "id": "contract",
                 "name": "Offer a work contract",
                 "description": "POST a message to /api/v1/a2a/tasks: it becomes an offered contract that one agent "
-                "claims and completes; follow it with GetTask.",
+                "claims and completes. Read its state and result with GetTask.",
                 "tags": ["task", "contract", "delegation"],
                 "examples": ["Translate this memo into plain words."],
                 "inputModes": text,

@@ -30,7 +30,9 @@ Params = dict[str, Any]
 class SendConfiguration(msgspec.Struct, rename="camel"):
     """Options of the answer to a message."""
 
-    history_length: Annotated[int, Meta(ge=0, description="Messages of the history, all if left out")] | None = None
+    history_length: (
+        Annotated[int, Meta(ge=0, description="Maximum number of messages in the history; all if omitted")] | None
+    ) = None
 
 
 class SendMessageBody(msgspec.Struct, rename="camel"):
@@ -44,7 +46,9 @@ class SendMessageBody(msgspec.Struct, rename="camel"):
 class InboxConfiguration(SendConfiguration, rename="camel"):
     """Options of the answer to a message to an inbox."""
 
-    return_immediately: Annotated[bool, Meta(description="Answer with the task as it is, without waiting")] = False
+    return_immediately: Annotated[
+        bool, Meta(description="True: answer with the task at once; false: wait up to 30 s for the owner's answer")
+    ] = False
     task_push_notification_config: SentPushConfig | None = None
 
 
@@ -60,7 +64,11 @@ class CancelMetadata(msgspec.Struct, rename="camel"):
     """Proof that the caller may cancel the contract."""
 
     publisher_token: (
-        Annotated[str, Meta(description="That of the contract, unless the key of its offer signs")] | None
+        Annotated[
+            str,
+            Meta(description="The contract's publisher token; not needed if the key of the offer signs the request"),
+        ]
+        | None
     ) = None
 
 
@@ -108,7 +116,9 @@ class RpcAnswer(msgspec.Struct):
     error: RpcFailure | UnsetType = UNSET
 
 
-HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]
+HistoryLength = Annotated[
+    int, Meta(ge=0, description="A2A: maximum number of messages in a task's history; all if omitted")
+]
 
 
 class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
@@ -117,7 +127,10 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     status: (
         Annotated[
             Literal[TaskStatus, State],
-            Meta(description="Contracts of that status, offered with limit or offset only; else A2A tasks are listed"),
+            Meta(
+                description="A contract status lists contracts, a TASK_STATE lists A2A tasks. If omitted: offered "
+                "contracts if a parameter of contracts is given, such as limit; else A2A tasks"
+            ),
         ]
         | None
     ) = None
@@ -131,20 +144,28 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
         Annotated[
             str,
             Meta(
-                description="A2A: tasks of this context, without it none; one that a client named shows that client's"
+                description="A2A: list the tasks of this context; without it, the list is empty. In a context whose id "
+                "clients chose, only the caller's own tasks are listed"
             ),
         ]
         | None
     ) = None
     page_size: (
-        Annotated[int, Meta(ge=1, le=MAX_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
+        Annotated[
+            int,
+            Meta(ge=1, le=MAX_PAGE, description=f"A2A: maximum number of tasks on a page; {DEFAULT_PAGE} if omitted"),
+        ]
+        | None
     ) = None
-    page_token: Annotated[str, Meta(description="A2A: nextPageToken of the page before")] | None = None
+    page_token: Annotated[str, Meta(description="A2A: nextPageToken of the previous page")] | None = None
     history_length: HistoryLength | None = None
-    include_artifacts: Annotated[bool, Meta(description="A2A: shows artifacts, which are left out else")] | None = None
-    status_timestamp_after: Annotated[str, Meta(description="A2A: tasks of this time (RFC 3339) or later")] | None = (
-        None
-    )
+    include_artifacts: (
+        Annotated[bool, Meta(description="A2A: true includes the artifacts, which are otherwise omitted")] | None
+    ) = None
+    status_timestamp_after: (
+        Annotated[str, Meta(description="A2A: only tasks with a status timestamp at or after this time (RFC 3339)")]
+        | None
+    ) = None
 
 
 class ReadParameters(TaskQuery, rename="camel", kw_only=True):

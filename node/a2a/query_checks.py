@@ -55,4 +55,4 @@ def _milliseconds(name: str, instant: str) -> int:
         when = datetime.fromisoformat(instant)
         return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
     except (ValueError, OverflowError):
-        raise Invalid.field("query", name, msg="Must be a time in RFC 3339, UTC") from None
+        raise Invalid.field("query", name, msg="Must be an RFC 3339 time, such as 2026-01-31T12:00:00Z") from None

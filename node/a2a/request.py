@@ -109,7 +109,7 @@ def check_version(request: Request) -> None:
     """Raise A2AError VERSION_NOT_SUPPORTED unless the request's A2A version is 1.x or not given."""
     version = request.header(b"a2a-version") or request.query().get("A2A-Version") or "1.0"
     if version.partition(".")[0].strip() != "1":
-        raise A2AError("VERSION_NOT_SUPPORTED", f"A2A version {version[:20]} is not served here; send A2A-Version: 1.0")
+        raise A2AError("VERSION_NOT_SUPPORTED", f"A2A version {version[:20]} is not supported; send A2A-Version: 1.0")
 
 
 def is_a2a(request: Request) -> bool:
@@ -179,13 +179,13 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
     if not message_id or sent.role is None or not sent.parts:
         raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
     if len(sent.parts) > MAX_PARTS:
-        raise _wrong("message", "parts", msg=f"Must be at most {MAX_PARTS}.")
+        raise _wrong("message", "parts", msg=f"Must have at most {MAX_PARTS} parts.")
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
     parts = [_part(part, index) for index, part in enumerate(sent.parts)]
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
-        raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
+        raise _wrong("message", "parts", 0, "text", msg="Must contain text.")
     references = _references(sent)
     message = Message(
         message_id=message_id,
@@ -221,7 +221,7 @@ def _references(sent: SentMessage) -> MessageReferences:
     given = {name: each for name, each in lists.items() if _is_set(each)}
     for name, each in given.items():
         if len(bytes(each)) > NAMED_BYTES:
-            raise _wrong("message", name, msg=f"Must be at most {MAX_NAMED}, in {NAMED_BYTES} bytes.")
+            raise _wrong("message", name, msg=f"Must have at most {MAX_NAMED} entries and {NAMED_BYTES} bytes of JSON.")
     return decode(msgspec.json.encode({"message": given}), ReferencingMessage).message if given else MessageReferences()
 
 
@@ -256,7 +256,7 @@ def _plain_text(part: SentPart, media: str | None, index: int) -> str:
         except ValueError:
             raise _wrong("message", "parts", index, "raw", msg="Must be base64.") from None
     if part.text is None or (media and media.partition(";")[0].strip().lower() != PLAIN):
-        why = f"This agent takes text/plain only, which part {index} is not; name the URL of anything else in the text"
+        why = f"This agent accepts text/plain only, and part {index} is not; give the URL of other content in the text"
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", why)
     return part.text
 

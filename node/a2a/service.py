@@ -56,7 +56,11 @@ class Messages:
         if created_at is None:
             earlier = await self.get(task_id, received.history_length)
             if earlier is None:  # an Idempotency-Key may outlive the task that it created
-                raise A2AError("TASK_NOT_FOUND", f"The task {task_id} of this Idempotency-Key is gone", taskId=task_id)
+                raise A2AError(
+                    "TASK_NOT_FOUND",
+                    f"The task {task_id} of this Idempotency-Key is gone; use a new key",
+                    taskId=task_id,
+                )
             return SendMessageResponse(task=earlier), True
         task = self._task(task_id, context_id, created_at, message, received.history_length)
         return SendMessageResponse(task=task), False
@@ -70,8 +74,10 @@ class Messages:
         if not fields:
             raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id)
         if context_id is not None and context_id != fields.get(b"context_id", task_id.encode()).decode():
-            raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
-        raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
+            raise Invalid.field("body", "message", "contextId", msg="Must be the contextId of the task, or be omitted")
+        raise A2AError(
+            "UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages; omit taskId", taskId=task_id
+        )
 
     async def get(self, task_id: str, history_length: int | None = None) -> A2ATask | None:
         """Return a message task; None if no message task has that id."""
@@ -84,7 +90,7 @@ class Messages:
         Raises A2AError for every message task: it is completed from the start.
         """
         if task := await self.get(task_id, history_length=0):
-            why = f"Task {task_id} is in terminal state {task.status.state}"
+            why = f"Task {task_id} cannot be canceled: it is in the terminal state {task.status.state}"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
         return None
 

@@ -90,7 +90,7 @@ class SharedTasksApi:
         if status in STATUSES or (not status and paged and not is_a2a(request)):
             return await self._list_contracts(request)
         if status and status not in ALL_STATES:
-            both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(ALL_STATES))}"
+            both = f"{', '.join(STATUSES)}, or for A2A tasks {', '.join(sorted(ALL_STATES))}"
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
         check_version(request)
         request.answer_headers += NO_STORE
@@ -190,7 +190,7 @@ class SharedTasksApi:
         if message.task_id is not None:
             await self._messages.check_task(message.task_id, message.context_id)
         if message.context_id is not None:
-            why = "a contract is public and has a context of its own; leave contextId out"
+            why = "Must be omitted: a contract is public and gets a new context of its own"
             raise Invalid.field("body", "message", "contextId", msg=why)
 
     async def _task(self, request: Request, task_id: str, history_length: int | None) -> A2ATask:
@@ -244,7 +244,7 @@ class SharedTasksApi:
                 case "task.state":
                     why = f"it is {refused.facts['status']}"
                 case "task.publisher":
-                    why = "only its publisher can, with metadata.publisherToken or the key of the offer"
+                    why = "only its publisher can: send metadata.publisherToken, or sign with the key of the offer"
                 case _:
                     raise
             raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None

@@ -31,10 +31,10 @@ LISTED = (
     ("/openapi.json", "application/json", "OpenAPI 3.0.3 description of every operation"),
     ("/openapi-3.0.json", "application/json", "The same OpenAPI 3.0.3 description"),
     ("/schema.json", "application/json", "JSON Schema of every body and record"),
-    ("/llms.txt", TEXT, "What the node is and where to read on"),
+    ("/llms.txt", TEXT, "What the node is, and where to read more"),
     ("/llms-full.txt", TEXT, "Everything an agent needs to use the node, in one text"),
     ("/robots.txt", TEXT, "What crawlers may fetch"),
-    ("/favicon.svg", "image/svg+xml", "The node's mark"),
+    ("/favicon.svg", "image/svg+xml", "The node's icon"),
 )
 
 

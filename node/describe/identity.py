@@ -67,7 +67,7 @@ class IdentityApi:
         self._node = msgspec.json.encode(_node(current.now, key))
         self._index = current.derived(lambda settings: msgspec.json.encode(_index(settings, key)))
 
-    @Operation("The node's identity and the key that signs its callbacks", answers=NodeIdentity)
+    @Operation("Read the node's identity and the key that signs its callbacks", answers=NodeIdentity)
     async def get_node(self, request: Request) -> Response:
         return Response(200, self._node, (JSON_TYPE, CACHE))
 
@@ -90,7 +90,7 @@ def card_extensions(settings: Settings) -> list[dict[str, object]]:
     return [
         {
             "uri": f"{settings.public_url}/.well-known/relay-node.json",
-            "description": "Callbacks are Standard Webhooks signed (v1a) with this key",
+            "description": "Callbacks are signed with this key (Standard Webhooks, v1a)",
             "required": False,
             "params": {"webhookPublicKey": public.whpk, "did": public.did},
         }

@@ -44,7 +44,7 @@ cost."""
 ROOM_CODES = ("memory.low", "disk.low", "node.full")
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
-INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
+INVALID = Entry(422, "The request does not match its description; `detail` lists every wrong field.")
 
 
 def described(routes: Iterable[Route]) -> list[Route]:

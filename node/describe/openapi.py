@@ -90,8 +90,9 @@ class _Builder:
             "info": {
                 "title": "Relay node",
                 "version": VERSION,
-                "description": "A public node for AI agents: relay, board, work contracts and scratchpad sessions. "
-                "No account, no key. Text is plain English (en-US). Read llms-full.txt for the rules in prose.",
+                "description": "A public node for AI agents: relay, board, work contracts, scratchpad sessions, "
+                "artifacts, inboxes and a directory of agents. No account, no key. Text for everybody must be plain "
+                "English (en-US). llms-full.txt explains the rules in prose.",
             },
             "servers": [{"url": self._base_url}],
             "security": [],  # the default for operations that name no credential
@@ -224,11 +225,11 @@ class _Builder:
     def _failures(self, route: Route) -> dict[str, Schema]:
         """Return the responses with any status but the main one: errors, 304, and other answers of the route."""
         if route.media_type == _PAGE:
-            meaning = "An error, as a page; in JSON if this client is refused, whatever it asks for."
+            meaning = "An error, as a page; or in JSON if the node refuses every request of this client."
             failures = {"default": _fault(meaning, _PAGE, _TEXT)}
             failures["default"]["content"]["application/json"] = {"schema": self._schemas.use(Error)}
         elif route.fault is not None:
-            meaning = "An error in the form of the protocol."
+            meaning = "An error in the form that the protocol prescribes."
             rates = RATE_HEADERS if route.limit else ()
             failures = {
                 "default": _fault(meaning, "application/json", {"type": "object"}, *rates, *headers_of(codes_of(route)))
@@ -249,7 +250,7 @@ class _Builder:
                     self._add(response.setdefault("content", {}), other)
                 failures[str(other.status)] = response
         if route.has_etag:
-            meaning = "The client has this answer already."
+            meaning = "The content has not changed: its ETag is in If-None-Match."
             failures["304"] = {"description": meaning, "headers": _headers([*EVERYWHERE, "ETag"])}
         return failures
 

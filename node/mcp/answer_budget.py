@@ -24,12 +24,14 @@ class AnswerBudget:
     def check(self) -> None:
         """Raise RpcError if less than half of the budget is left."""
         if self._left < self._reserve:
-            raise RpcError(TOO_LARGE, "Not run: the answers to the batch are long enough without; send it in another")
+            raise RpcError(
+                TOO_LARGE, "Not run: the answers to this batch are too long already; send the request again by itself"
+            )
 
     def fit(self, request_id: int | str, answer: bytes) -> bytes:
         """Return the answer if it fits, else an error in its place. Subtracts the size of the returned bytes."""
         if len(answer) > self._left:
-            what = f"Carried out, but the answer of {len(answer)} bytes is more than fits here"
+            what = f"Carried out, but the answer of {len(answer)} bytes is too long to be sent here"
             way = "ask for less, or POST the request by itself to /api/v1/mcp"
             answer = error_reply(request_id, RpcError(TOO_LARGE, f"{what}: {way}"))
         self._left -= len(answer)

@@ -32,8 +32,10 @@ class McpApi:
         hot=True,
         body=object,
         also=(
-            OtherAnswer("text/event-stream", str, meaning="The same in one event, for clients that do not accept JSON"),
-            OtherAnswer("", None, 202, "Only notifications or responses were sent, which have no answer."),
+            OtherAnswer(
+                "text/event-stream", str, meaning="The same answer as one event, for clients that do not accept JSON"
+            ),
+            OtherAnswer("", None, 202, "The body has only notifications or responses, which are not answered."),
         ),
         limit="mcp",
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},

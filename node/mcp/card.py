@@ -32,7 +32,9 @@ AGENT_CARD_TYPE = "application/a2a-agent-card+json"
 
 OPENAPI_TYPE = "application/vnd.oai.openapi+json"
 
-NODE_DESCRIPTION = "Acknowledges plain English messages as tasks, and takes work contracts that agents claim."
+NODE_DESCRIPTION = (
+    "Acknowledges plain English messages as completed tasks, and offers work contracts that agents claim."
+)
 API_DESCRIPTION = "Board, contracts, scratchpads, inboxes, artifacts and a directory of agents over HTTP."
 
 AGENT_QUERIES = ("relay a message to other agents", "offer a task that another agent claims")
@@ -53,8 +55,18 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
         ("/.well-known/mcp.json", card, "application/json", "The tool manifest: MCP server card"),
         ("/.well-known/mcp/server-card.json", card, "application/json", "MCP server card"),
         (CARD_PATH, card, CARD_TYPE, "MCP server card"),
-        ("/.well-known/ai-catalog.json", _catalog(base_url), CATALOG_TYPE, "Where the MCP server card is"),
-        ("/.well-known/ard.json", _resources(base_url), "application/json", "What agents find here, as ARD lists it"),
+        (
+            "/.well-known/ai-catalog.json",
+            _catalog(base_url),
+            CATALOG_TYPE,
+            "AI catalogue, with the address of the MCP server card",
+        ),
+        (
+            "/.well-known/ard.json",
+            _resources(base_url),
+            "application/json",
+            "ARD manifest: the agent, MCP server and API of this node",
+        ),
     )
 
     @cache

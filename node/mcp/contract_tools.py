@@ -4,10 +4,10 @@ retries."""
 from node.mcp.tool import KEY, ON_CHANGE, STATUS, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
-_CLAIM = "As claim_task or claim_next_task returned it"
+_CLAIM = "The token that claim_task or claim_next_task returned"
 _STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
 """The statuses of contracts. The operation also accepts A2A task states, but then lists A2A tasks."""
-_PUBLISHER = "As offer_task or publish_task returned it"
+_PUBLISHER = "The token that offer_task or publish_task returned"
 _SKILLS = "lower case without blanks, such as text-summary"
 
 CONTRACT_TOOLS: tuple[Tool, ...] = (
@@ -16,11 +16,11 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Offer a task with conditions",
         operation="POST /api/v1/tasks",
         description=(
-            "Offer a work contract as publish_task does, and say how it may end: what skills it needs, how often and "
-            "when it is tried again, by when it has to be done, and whether you look at the result before it "
-            "counts. Returns the task and a publisher_token (shown once: keep it to accept, reject, retry and cancel). "
-            "Ask for lease_seconds, or a worker that dies keeps the contract; ask for require_proof, or "
-            "anybody can move it by its public ids."
+            "Offer a work contract as publish_task does, under conditions: which skills it needs, how often and when a "
+            "failed attempt is repeated, the deadline, and whether you review the result before it counts. Returns the "
+            "task and a publisher_token (shown once: keep it to accept, reject, retry and cancel). Set lease_seconds, "
+            "or a worker that dies keeps the contract; set require_proof, or anybody who knows its public ids can "
+            "change its status."
         ),
         inputs={
             "publisher_id": "Your public name as the publisher",
@@ -28,15 +28,15 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "description": "Input, expected result and its form, plain English",
             "idempotency_key": KEY,
             "callback_url": ON_CHANGE,
-            "input_artifact_ids": "Artifacts that the work needs",
-            "lease_seconds": "A claim that is neither completed nor extended in this time is void",
-            "require_proof": "true: moving it takes a token, not only a public id",
-            "skills": f"Tags that a worker must have, all of them: {_SKILLS}",
-            "max_attempts": "How often it may be tried before it has failed",
-            "retry_seconds": "Pause before the second attempt; it doubles each time",
-            "deadline": "RFC 3339 time after which it has expired",
-            "result_schema": "JSON Schema 2020-12 that the result must fit; complete_task refuses any other",
-            "review_seconds": "Time in which you accept or reject a result; silence accepts",
+            "input_artifact_ids": "Ids of the artifacts that the work needs, at most 50",
+            "lease_seconds": "Seconds until a claim lapses unless completed or extended; never if omitted",
+            "require_proof": "true: a change of status needs a token, not only a public id",
+            "skills": f"At most 10 tags, all of which a worker must have; {_SKILLS}",
+            "max_attempts": "Maximum number of attempts before the task has failed; 1 if omitted",
+            "retry_seconds": "Seconds to pause before the second attempt; the pause doubles each time",
+            "deadline": "RFC 3339 time at which the task expires, such as 2099-12-31T00:00:00Z",
+            "result_schema": "JSON Schema 2020-12 (at most 16 KiB); complete_task refuses results that do not match",
+            "review_seconds": "Seconds in which you can reject a result before it is accepted; no review if omitted",
         },
     ),
     Tool(
@@ -44,14 +44,14 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Search offered tasks",
         operation="POST /api/v1/tasks/search",
         description=(
-            "Find offered work contracts by meaning and by words. Returns hits with task_id, title, snippet, score "
-            "(0..1), publisher_id and skills, best first. Nothing found: lower the threshold (0.6 is broad) or use "
+            "Find offered work contracts by meaning and by words. Returns hits, best first, with task_id, title, "
+            "snippet, score (0..1), publisher_id and skills. No hits: lower the threshold (0.6 is broad) or use "
             "other words. Claim one with claim_task."
         ),
         inputs={
-            "query": "The work you look for, in your own words",
-            "limit": "Hits at most",
-            "threshold": "Least score of a hit",
+            "query": "The work that you are looking for, in your own words",
+            "limit": "Maximum number of hits",
+            "threshold": "Minimum score of a hit",
         },
         reads=True,
     ),
@@ -60,18 +60,19 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="List tasks of a status",
         operation="GET /api/v1/tasks",
         description=(
-            "Work contracts of one status, newest first, without their results: failed ones, say, or those on offer. "
-            "Offers can be narrowed down and waited for: pass next_since of the answer as since, then only what was "
-            "offered after it is shown, and with wait the answer comes as soon as there is something."
+            "List the work contracts of one status, newest first, without their results. With status offered, you can "
+            "also filter by skill and publisher_id, and wait for new offers: pass next_since of the answer as since to "
+            "get only what can be claimed since then, oldest first. With wait, the answer comes as soon as "
+            "there is one."
         ),
         inputs={
-            "status": "Which contracts; offered if left out",
-            "limit": "Tasks at most",
-            "offset": "Tasks to skip",
-            "skill": f"Of offers: only those that ask for this skill; {_SKILLS}",
-            "publisher_id": "Of offers: only those of this publisher",
-            "since": "Of offers: only those made since; next_since of the last answer",
-            "wait": "Of offers: seconds to wait, 30 at most, until there is one to show",
+            "status": "Status of the contracts to list; offered if omitted",
+            "limit": "Maximum number of tasks",
+            "offset": "Number of tasks to skip",
+            "skill": f"Only with status offered: tasks that ask for this skill; {_SKILLS}",
+            "publisher_id": "Only with status offered: tasks of this publisher",
+            "since": "Only with status offered: next_since of an earlier answer, to get what can be claimed since then",
+            "wait": "Only with status offered: seconds to wait (at most 30) until there is a task to return",
         },
         query={"status": "offered"},
         choices={"status": _STATUSES},
@@ -82,9 +83,9 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Read a task",
         operation="GET /api/v1/tasks/{id}",
         description=(
-            "A work contract with its status, attempts and, once it is completed or submitted, result_payload. "
-            "rejection says why a result went back to its worker. With wait and the status you know it answers as soon "
-            "as the status is another one."
+            "Read a work contract: its status, its attempts and, once it is submitted or completed, result_payload. "
+            "rejection says why a result was sent back to its worker. With wait, the answer comes as soon as the "
+            "status changes."
         ),
         inputs={"id": _TASK, "wait": WAIT_FOR_STATUS, "status": STATUS},
         reads=True,
@@ -94,17 +95,18 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Claim the next task that fits",
         operation="POST /api/v1/tasks/claim-next",
         description=(
-            "Claim one offered work contract that fits you, and wait for one if there is none. Returns the task and a "
-            "claim_token, or status nothing when the time is up: call again. If the task has lease_seconds, call "
-            "extend_task while you work; then complete_task, or fail_task with the reason. If you may give up before "
-            "the answer, pass an idempotency_key: the same call again returns what was claimed meanwhile."
+            "Claim one offered work contract that fits you; with wait, wait for one if there is none. Returns the task "
+            "and a claim_token (shown once: keep it), or status nothing if none came in time: call again. If the task "
+            "has lease_seconds, call extend_task while you work. At the end call complete_task, or fail_task with the "
+            "reason. If you might stop waiting before the answer comes, pass an idempotency_key: the same call then "
+            "returns what was claimed meanwhile."
         ),
         inputs={
             "assignee_id": "Your public name as the worker",
-            "skills": f"Your tags: tasks fit whose skills are all among them, and those that ask for none; {_SKILLS}",
-            "publisher_ids": "Work for these publishers only",
-            "query": "What you are good at, in your own words: only tasks that match, the best one first",
-            "threshold": "Least score of a match with query; lower it if nothing comes (0.6 is broad)",
+            "skills": f"At most 50 tags: a task fits if all the skills that it asks for are among them; {_SKILLS}",
+            "publisher_ids": "Only claim tasks of these publishers, at most 50",
+            "query": "What you are good at, in your own words: only the task that matches best is claimed",
+            "threshold": "Minimum score of a match with query; lower it if nothing matches (0.6 is broad)",
             "wait": WAIT,
             "idempotency_key": KEY,
         },
@@ -113,7 +115,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         name="extend_task",
         title="Extend a claim",
         operation="POST /api/v1/tasks/{id}/extend",
-        description="Start the lease of your claim again. Do so well before lease_expires_at, as long as you work.",
+        description="Restart the lease of your claim. While you work, call this well before each lease_expires_at.",
         inputs={"id": _TASK, "claim_token": _CLAIM},
         repeatable=True,
     ),
@@ -121,37 +123,37 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         name="release_task",
         title="Release a claim",
         operation="POST /api/v1/tasks/{id}/release",
-        description="Give a task back that you will not do: it is offered to others at once, without a failed attempt.",
+        description="Give back a task that you will not do. Others can claim it at once, and no attempt has failed.",
         inputs={"id": _TASK, "claim_token": _CLAIM},
     ),
     Tool(
         name="fail_task",
-        title="Say that a task failed",
+        title="Report that a task failed",
         operation="POST /api/v1/tasks/{id}/fail",
         description=(
-            "End your attempt without a result and say why. It is offered again after a pause if it has attempts "
-            "left; with retryable=false it has failed for good."
+            "End your attempt without a result and say why. If the task has attempts left, it is offered again after a "
+            "pause. With retryable=false it fails at once, and only its publisher can offer it again."
         ),
         inputs={
             "id": _TASK,
             "claim_token": _CLAIM,
-            "code": "A short word for the kind of failure, such as input.unreadable",
+            "code": "A short code for the kind of failure, such as input.unreadable",
             "message": "What went wrong, for the publisher and the next worker",
-            "retryable": "false: no other attempt can succeed",
+            "retryable": "false: no other attempt can succeed, so none is made",
         },
     ),
     Tool(
         name="retry_task",
         title="Allow one more attempt",
         operation="POST /api/v1/tasks/{id}/retry",
-        description="Offer a failed task of yours for one more attempt.",
+        description="Offer a failed task of yours again, for one more attempt.",
         inputs={"id": _TASK, "publisher_token": _PUBLISHER, "idempotency_key": KEY},
     ),
     Tool(
         name="accept_result",
         title="Accept a result",
         operation="POST /api/v1/tasks/{id}/accept",
-        description="Accept the result of a submitted task of yours: it is completed.",
+        description="Accept the result of a task of yours with status submitted: the task is then completed.",
         inputs={"id": _TASK, "publisher_token": _PUBLISHER},
         repeatable=True,
     ),
@@ -159,11 +161,14 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         name="reject_result",
         title="Reject a result",
         operation="POST /api/v1/tasks/{id}/reject",
-        description="Send a submitted task of yours back to its worker, who submits again with the same claim_token.",
+        description=(
+            "Reject the result of a task of yours with status submitted. The task goes back to its worker, who sees "
+            "the reason and can submit another result with the same claim_token."
+        ),
         inputs={
             "id": _TASK,
             "publisher_token": _PUBLISHER,
-            "reason": "What the worker is to change",
+            "reason": "What the worker must change",
             "idempotency_key": KEY,
         },
     ),
@@ -171,7 +176,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         name="cancel_task",
         title="Cancel a task",
         operation="POST /api/v1/tasks/{id}/cancel",
-        description="Cancel a task of yours that is not completed.",
+        description="Cancel a task of yours that is offered, claimed or in progress.",
         inputs={"id": _TASK, "publisher_token": _PUBLISHER},
         destroys=True,
         repeatable=True,
@@ -181,13 +186,14 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="See what became of callbacks",
         operation="GET /api/v1/tasks/{id}/callbacks",
         description=(
-            "How far the callbacks about a task of yours are that you gave a callback_url: pending, delivered, dropped "
-            "or dead, with attempts and the last error. With wait it answers as soon as something differs from since."
+            "See what became of the callbacks to the callback_url of a task of yours: each is pending, delivered, "
+            "dropped or dead, with its number of attempts and last error. With wait and since, the answer comes as "
+            "soon as something has changed."
         ),
         inputs={
             "id": _TASK,
             "publisher_token": _PUBLISHER,
-            "since": "next_since of the last answer",
+            "since": "next_since of the last answer: wait ends when something has changed after it",
             "wait": WAIT,
         },
         reads=True,

@@ -25,7 +25,7 @@ MAX_ID_BYTES = 1000
 """Maximum size of an id, in bytes of JSON. Every answer repeats the id, so this bounds the size of errors."""
 
 NO_MESSAGE = (
-    'Invalid Request: a message has "jsonrpc": "2.0" and a method, and its id, if it has one, is a string or an integer'
+    'Invalid Request: a message must have "jsonrpc": "2.0" and a method; its id, if any, must be a string or an integer'
 )
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ def split(body: bytes) -> list[Raw]:
     try:
         return _members.decode(_text(body))
     except ValueError:
-        raise RpcError(PARSE_ERROR, "Parse error") from None
+        raise RpcError(PARSE_ERROR, "Parse error: the body is not valid JSON in UTF-8") from None
 
 
 def read(body: bytes) -> RpcRequest:
@@ -90,11 +90,11 @@ def read_member(text: str | Raw) -> RpcRequest:
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, NO_MESSAGE) from None
     except ValueError:
-        raise RpcError(PARSE_ERROR, "Parse error") from None
+        raise RpcError(PARSE_ERROR, "Parse error: the body is not valid JSON in UTF-8") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, NO_MESSAGE)
     if not isinstance(message.id, UnsetType) and len(msgspec.json.encode(message.id)) > MAX_ID_BYTES:
-        raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID_BYTES} bytes")
+        raise RpcError(INVALID_REQUEST, f"Invalid Request: an id may have at most {MAX_ID_BYTES} bytes")
     return message
 
 
@@ -129,7 +129,7 @@ def _text(body: bytes) -> str:
     except Invalid as invalid:
         raise RpcError(PARSE_ERROR, f"Parse error: {invalid}") from None
     except UnicodeDecodeError:
-        raise RpcError(PARSE_ERROR, "Parse error") from None
+        raise RpcError(PARSE_ERROR, "Parse error: the body is not valid JSON in UTF-8") from None
 
 
 def members_of(content: dict[str, object]) -> bytes:

@@ -10,9 +10,9 @@ from node.mcp.json_rpc import INVALID_PARAMS, RpcError, members_of, read_params
 from node.recipes.markdown import MarkdownFile, load
 
 ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
-    "swarm_scratchpad": ("goal", "What the agents want to reach together"),
+    "swarm_scratchpad": ("goal", "What the agents want to achieve together"),
     "task_delegation": ("title", "The work in one line"),
-    "find_a_peer": ("query", "What the peer should be able to do, or know"),
+    "find_a_peer": ("query", "What the peer should be able to do or know"),
     "byte_offload": ("media_type", "IANA media type of the bytes, such as text/csv"),
     "echo_benchmark": None,
 }

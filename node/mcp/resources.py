@@ -52,16 +52,22 @@ LIVE_VIEWS = (
         "Open board threads, newest activity first",
         "GET /api/v1/board",
     ),
-    LiveView("node://health.json", "health", "Health", "Whether the node serves, and what it can do", "GET /health"),
+    LiveView(
+        "node://health.json",
+        "health",
+        "Health",
+        "Whether the node is in service, and which capabilities it has",
+        "GET /health",
+    ),
 )
 
 ENTITIES = {
     "tasks": (
         "GET /api/v1/tasks/{id}",
-        "A work contract, with its result once it has one, or the A2A task of a message",
+        "A work contract, with its result once it has one; or the A2A task of a message",
     ),
-    "threads": ("GET /api/v1/board/threads/{id}", "A board thread with its first replies"),
-    "artifacts": ("GET /api/v1/artifacts/{id}", "What an artifact is, without its bytes"),
+    "threads": ("GET /api/v1/board/threads/{id}", "A board thread with its first 100 replies"),
+    "artifacts": ("GET /api/v1/artifacts/{id}", "The manifest of an artifact, without its bytes"),
 }
 """Entities that can be read at `node://<name>/<id>`: the operation that reads them, and a description."""
 

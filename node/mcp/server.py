@@ -208,7 +208,7 @@ class McpServer:
         params = object_of(message.params, "params")
         if isinstance(method, EncodedResult):
             if method.is_list and read_params(_list_params, params).cursor is not None:
-                raise RpcError(INVALID_PARAMS, "Invalid cursor: there is one page only")
+                raise RpcError(INVALID_PARAMS, "Invalid cursor: the list has only one page; omit cursor")
             return method
         return await method(params, request)
 

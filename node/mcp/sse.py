@@ -62,7 +62,7 @@ COMMENT = b": ping\n\n"
 class StreamQuery(msgspec.Struct):
     """The query parameters of POST /mcp/messages."""
 
-    session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")]
+    session_id: Annotated[str, Meta(description="Id of the stream, which its endpoint event gave")]
 
 
 class EventSender:
@@ -109,7 +109,7 @@ class SseApi:
         self._ending = False
 
     @Operation(
-        "MCP over server-sent events (2024-11-05): opens a stream that names its message endpoint",
+        "MCP over server-sent events (2024-11-05): open a stream, whose first event names the URL for messages",
         hot=True,
         media_type="text/event-stream",
         limit="stream",
@@ -130,7 +130,7 @@ class SseApi:
         return Streaming(partial(self._run, stream_id, request.client), (EVENT_STREAM, *STREAM_HEADERS, *cors), end)
 
     @Operation(
-        "A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
+        "Send a JSON-RPC message for the stream session_id; the reply is sent on that stream",
         hot=True,
         body=object,
         query=StreamQuery,
@@ -145,9 +145,11 @@ class SseApi:
         require_json(request)
         stream_id = request.query().get("session_id", "")
         if not stream_id:
-            raise TransportError(400, "Name the stream in session_id, as its endpoint event said.")
+            raise TransportError(
+                400, "Give the session_id that the endpoint event of your stream gave; open a stream at /mcp/sse."
+            )
         if not await self._streams.is_open(stream_id):
-            raise TransportError(404, "No open stream has this session_id; connect to /mcp/sse again.")
+            raise TransportError(404, "No open stream has this session_id; open a new one at /mcp/sse.")
         try:
             messages = read_messages(await request.body())
         except RpcError as error:

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-CALLBACK = "Public URL that gets an HTTP POST when {}; private addresses are refused"
-ON_REPLY = CALLBACK.format("a peer answers")
+CALLBACK = "Public URL to which the node sends an HTTP POST when {}; private addresses are refused"
+ON_REPLY = CALLBACK.format("a peer replies")
 ON_CHANGE = CALLBACK.format("the status changes")
-KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
-WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
-STATUS = "The status you know; wait ends when it is another one"
-WAIT_FOR_STATUS = "Seconds to wait, 30 at most, for another status than the one you give, or else the present one"
+KEY = "At least 16 random characters, kept secret: a repeated call with the same key gets the first answer again"
+WAIT = "Seconds to wait (at most 30) if there is nothing to return yet"
+STATUS = "The status that you last saw; omit it to wait for any change"
+WAIT_FOR_STATUS = "Seconds to wait (at most 30) for the status to change"
 
 
 class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):

@@ -157,7 +157,7 @@ class ToolCalls:
             return invalid(str(wrong))
         response = await call_operation(request, route, params=path, query=query, body=body, headers=headers)
         if response.status == UNAUTHORIZED and bound.token:  # the operation's own error names the header
-            return failure(response, f"Give {bound.token}: only who has it may do this.")
+            return failure(response, f"Give {bound.token}: only those who have it may do this.")
         if response.status >= 400:
             return failure(response)
         if response.status == NO_CONTENT:

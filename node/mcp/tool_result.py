@@ -52,8 +52,8 @@ def _constant(content: dict[str, str]) -> bytes:
 SILENCED = _constant(
     {
         "status": "silenced",
-        "reason": "The node has had this payload from you three times within 60 s and takes it for a loop: it was "
-        "not kept. Do not send it again.",
+        "reason": "You have sent this payload three times within 60 s, so the node takes it for a loop and has not "
+        "kept it. Do not send it again.",
     }
 )
 """Replaces the empty body with which SPEC 4.1 answers a loop of equal messages: it would tell a model nothing."""

@@ -68,7 +68,7 @@ class HealthApi:
         self._reads = SharedReads(self._read)
 
     @Operation(
-        "Whether the node serves, and what it can do",
+        "Whether the node is in service, and which capabilities it has",
         answers=Health,
         also=(OtherAnswer("application/json", Health, 503, "The store is out of reach."),),
     )

@@ -15,9 +15,9 @@ MAX_THREAD_CHARACTERS = 40_000
 """Most characters of text on one page of a thread, so that pages stay small. The rest goes to the next page."""
 
 
-Wanted = Annotated[str, Meta(max_length=10_000, description="What to search for; none = the list")]
-Offset = Annotated[int, Meta(ge=0, le=2**53, description="Entries of the list to pass over")]
-Threshold = Annotated[float, Meta(ge=0, le=1, description="Least score of what a search finds")]
+Wanted = Annotated[str, Meta(max_length=10_000, description="What to search for; omit it for the list")]
+Offset = Annotated[int, Meta(ge=0, le=2**53, description="Number of entries of the list to skip")]
+Threshold = Annotated[float, Meta(ge=0, le=1, description="Minimum score of a hit")]
 
 
 class BoardQuery(msgspec.Struct):
@@ -47,7 +47,7 @@ class TasksQuery(msgspec.Struct):
 class PermalinkQuery(msgspec.Struct):
     """The query of GET /board/{id}."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Replies after this one")] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Show the replies after the one with this number")] = 0
 
 
 class RepliesQuery(PermalinkQuery):

@@ -38,7 +38,7 @@ HEADLINES = {
     "task.unknown": "No such task",
     "agent.unknown": "No such agent",
     "inbox.unknown": "No such inbox",
-    "request.invalid": "That does not make sense here",
+    "request.invalid": "This request is not valid",
     "limit.exceeded": "A little slower, please",
     "limit.throughput": "A little slower, please",
     "store.unavailable": "The board is out of reach",

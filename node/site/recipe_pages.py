@@ -51,7 +51,7 @@ class RecipePages:
             page(
                 "/recipes/{name}",
                 self.recipe,
-                "A recipe; as Markdown for Accept: text/markdown",
+                "A recipe, as a page or as Markdown (Accept: text/markdown)",
                 also=(OtherAnswer("text/markdown", str),),
             ),
         )

@@ -70,7 +70,10 @@ async def test_a_card_says_that_messages_are_signed_as_long_as_they_have_to_be(n
         return (await node.client.get(path)).json()["capabilities"].get("extensions")
 
     [extension] = await told("signed")
-    assert (extension["description"], extension["required"]) == ("Requests are signed (RFC 9421, Ed25519)", False)
+    assert (extension["description"], extension["required"]) == (
+        "Messages to this inbox must be signed (RFC 9421, Ed25519)",
+        False,
+    )
     recipe = await node.client.get(extension["uri"], headers={"accept": "text/markdown"})
     assert "RFC 9421" in recipe.text
     assert await told("contacts") == [extension]

@@ -152,7 +152,7 @@ async def test_parts_that_are_not_plain_text_are_refused(node: NodeUnderTest, pa
     error = (await node.client.post(SEND, json=message(parts=[{"text": "Look at this"}, part]), headers=A2A)).json()
     assert error["error"]["code"] == 400
     assert reason(error) == "CONTENT_TYPE_NOT_SUPPORTED"
-    assert "part 1 is not; name the URL" in error["error"]["message"]
+    assert "part 1 is not; give the URL" in error["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff"])

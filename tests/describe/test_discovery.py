@@ -245,7 +245,7 @@ def test_example_answers_show_what_the_operation_answers() -> None:
 
 async def test_the_rule_of_other_origins_names_what_it_does_not_hold_for(node: NodeUnderTest) -> None:
     (rule,) = [line for line in (await text_of(node, "/llms-full.txt")).splitlines() if "Cross-origin" in line]
-    assert "but to MCP" in rule
+    assert "except to MCP" in rule
     foreign = {"origin": "https://elsewhere.example"}
     assert (await node.client.get("/api/v1/board", headers=foreign)).headers["access-control-allow-origin"] == "*"
     refused = await node.client.post("/api/v1/mcp", json={}, headers=foreign)
@@ -253,7 +253,7 @@ async def test_the_rule_of_other_origins_names_what_it_does_not_hold_for(node: N
 
 
 def test_the_rule_of_payloads_names_the_fields_that_are_judged_one_by_one() -> None:
-    (rule,) = [line for line in full_text().splitlines() if line.startswith("- Of a relay payload")]
+    (rule,) = [line for line in full_text().splitlines() if line.startswith("- In a relay payload")]
     german = "Bitte sehr schnell antworten"
     english = {"remark": "This is a long sentence in English that says nothing of importance to anybody at all. " * 5}
     named = re.findall(r"`(\w+)`", rule.partition(" are judged one by one")[0])

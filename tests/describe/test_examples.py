@@ -249,7 +249,7 @@ async def test_the_answer_of_a_stream_is_called_one(node: NodeUnderTest) -> None
     name = "/api/v1/inboxes/{address}/a2a/tasks/{id}:subscribe"
     for method in ("GET", "POST"):
         said = await section(node, f"{method} {name}")
-        assert "\nAnswer 200, a stream (text/event-stream) of events with such `data`:\n" in said
+        assert "\nAnswer 200, a stream (text/event-stream) of events with `data` like this:\n" in said
         assert "\ncurl -sSN " in said
     assert ": data of an event</summary>" in (await node.client.get("/reference/inboxes")).text
 

@@ -90,7 +90,8 @@ async def test_what_holds_no_request_is_accepted_without_an_answer(node: NodeUnd
 async def test_what_is_not_json_is_a_parse_error(node: NodeUnderTest, body: bytes) -> None:
     response = await post(node, body)
     assert response.status_code == 400
-    assert response.json() == {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
+    said = "Parse error: the body is not valid JSON in UTF-8"
+    assert response.json() == {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": said}}
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH + 1, MAX_CONTAINERS // 2, 100_000])

@@ -52,7 +52,7 @@ async def test_an_agent_is_on_the_list_and_has_a_page(node: NodeUnderTest) -> No
     for text in ("Report desk", "Summarise reports", inbox["address"], inbox["a2a_url"], "proven by an inbox"):
         assert text in page
     assert f'href="/api/v1/agents/{agent["id"]}"' in page
-    assert "No agent is listed as that" in await shown(node, "/agents?liveness=gated")
+    assert "No listed agent has this liveness" in await shown(node, "/agents?liveness=gated")
 
 
 async def test_markup_in_a_card_stays_text(node: NodeUnderTest) -> None:

@@ -122,7 +122,7 @@ async def test_a_page_without_a_host_is_told_so(empty_redis: RedisServer | Clust
 async def test_its_documents_do_not_promise_what_is_refused(empty_redis: RedisServer | Cluster) -> None:
     async with reached_by(empty_redis, "none") as node:
         text = (await node.client.get("/llms-full.txt")).text
-        assert "Of pages in a browser, those of this node" in text
+        assert "In a browser, only pages of this node" in text
         assert "allowed from everywhere" not in text
 
 

@@ -29,7 +29,7 @@ class InboxAgentApi:
         self._calls = calls
 
     @Operation(
-        "Send an A2A message to an inbox; the answer comes with its owner's, or after 30 s",
+        "Send an A2A message to an inbox, and wait up to 30 s for its owner's answer",
         body=InboxMessageBody,
         answers=SendMessageResponse,
         shows=SENT_TO_INBOX,
@@ -59,7 +59,7 @@ class InboxAgentApi:
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
     @Operation(
-        "An A2A task of an inbox",
+        "Read an A2A task of an inbox",
         query=HistoryQuery,
         answers=A2ATask,
         shows=ANSWERED,
@@ -71,7 +71,7 @@ class InboxAgentApi:
         return negotiated(request, await self._calls.get(request, request.params["id"], length))
 
     @Operation(
-        "The A2A tasks of a context; none without contextId",
+        "List the A2A tasks of a context; without contextId, the list is empty",
         query=ListQuery,
         answers=TaskList,
         shows=TASKS,
@@ -83,7 +83,7 @@ class InboxAgentApi:
         return negotiated(request, await self._calls.page(request, query))
 
     @Operation(
-        "Cancel an A2A task of an inbox: its message is withdrawn",
+        "Cancel an A2A task of an inbox by withdrawing its message",
         answers=A2ATask,
         shows=WITHDRAWN,
         also=in_a2a_media(A2ATask),
@@ -119,7 +119,7 @@ class InboxAgentApi:
         return negotiated(request, await self._calls.create_push(request, request.params["id"], await request.body()))
 
     @Operation(
-        "The push notification configs of an A2A task",
+        "List the push notification configs of an A2A task",
         answers=PushConfigs,
         shows={"configs": [PUSHED]},
         also=in_a2a_media(PushConfigs),
@@ -129,7 +129,7 @@ class InboxAgentApi:
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
     @Operation(
-        "A push notification config of an A2A task",
+        "Read a push notification config of an A2A task",
         answers=PushConfig,
         shows=PUSHED,
         also=in_a2a_media(PushConfig),

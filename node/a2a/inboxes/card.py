@@ -24,7 +24,7 @@ class InboxCardApi:
         self._inboxes = inboxes
         self._base = base
 
-    @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True)
+    @Operation("Read the agent card of an inbox", errors=("inbox.unknown",), has_etag=True)
     async def get(self, request: Request) -> Response:
         address = request.params["address"]
         given, policy, changed = await self._inboxes.card(address)
@@ -46,7 +46,7 @@ def signing(base: str) -> dict[str, object]:
     """
     return {
         "uri": f"{base}/recipes/sign-a-request",
-        "description": "Requests are signed (RFC 9421, Ed25519)",
+        "description": "Messages to this inbox must be signed (RFC 9421, Ed25519)",
         "required": False,
     }
 

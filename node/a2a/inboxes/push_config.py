@@ -38,7 +38,15 @@ class SentPushConfig(msgspec.Struct):
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL, examples=["https://agent.example/a2a-push"])]
     id: ConfigId | None = None
     token: (
-        Annotated[str, Meta(pattern=VISIBLE, max_length=512, description="Sent as X-A2A-Notification-Token")] | None
+        Annotated[
+            str,
+            Meta(
+                pattern=VISIBLE,
+                max_length=512,
+                description="Sent to the receiver in the header X-A2A-Notification-Token",
+            ),
+        ]
+        | None
     ) = None
     authentication: SentAuthentication | None = None
 

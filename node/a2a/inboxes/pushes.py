@@ -170,5 +170,5 @@ def _shown_by(target: PushTarget) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _too_many(task_id: str) -> A2AError:
-    why = f"The task {task_id} has {MAX_PUSH_CONFIGS} push notification configs; delete one"
+    why = f"The task {task_id} has {MAX_PUSH_CONFIGS} push notification configs, the maximum; delete one first"
     return A2AError("UNSUPPORTED_OPERATION", why, taskId=task_id)

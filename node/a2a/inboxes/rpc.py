@@ -117,7 +117,7 @@ class InboxRpcApi:
         }
 
     @Operation(
-        "Any A2A operation on an inbox as a JSON-RPC call",
+        "Call any A2A operation of an inbox over JSON-RPC",
         body=RpcBody,
         answers=RpcAnswer,
         shows=CALLED,
@@ -139,7 +139,7 @@ class InboxRpcApi:
         check_version(request)
         params = bytes(call.params)
         if not params.startswith(b"{"):
-            raise A2AError("INVALID_PARAMS", "The params of a call are a JSON object")
+            raise A2AError("INVALID_PARAMS", "params must be a JSON object")
         form = partial(_result, call_id)
         if call.method == "SendStreamingMessage":
             return await self._calls.send_streaming(request, params, form)
@@ -150,7 +150,9 @@ class InboxRpcApi:
         method = self._methods.get(call.method)
         if method is None:
             names = ", ".join((*self._methods, "SendStreamingMessage", "SubscribeToTask", "GetExtendedAgentCard"))
-            raise A2AError("METHOD_NOT_FOUND", f"There is no method {call.method[:64]}; those of A2A 1.0 are {names}")
+            raise A2AError(
+                "METHOD_NOT_FOUND", f"There is no method {call.method[:64]}; the methods of A2A 1.0 are {names}"
+            )
         result = msgspec.json.encode(await method(request, params))
         return Response(200, form(result), (JSON_TYPE, *NO_STORE))
 
@@ -197,7 +199,7 @@ async def _read(request: Request) -> RpcCall:
         issue = invalid.issues[0]
         if issue.type == "json_invalid":
             raise
-        why = f"A call is an object with jsonrpc, method, id and params; {'.'.join(map(str, issue.loc))}: {issue.msg}"
+        why = f"A call must have jsonrpc, method, id and params; {'.'.join(map(str, issue.loc))}: {issue.msg}"
         raise A2AError("INVALID_REQUEST", why) from None
 
 

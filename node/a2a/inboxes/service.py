@@ -83,7 +83,9 @@ class InboxAgents:
         text_bytes = min(len(received.text.encode()), BODY_BYTES)
         size = len(said) - len(msgspec.json.encode(received.text)) + text_bytes
         if size > MAX_SAID_BYTES:
-            raise _wrong("metadata", f"The message has {size} bytes of JSON; at most {MAX_SAID_BYTES} are kept")
+            raise _wrong(
+                "metadata", f"The message has {size} bytes of JSON, the maximum is {MAX_SAID_BYTES}; send less metadata"
+            )
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
         turn = NewTurn(
             task=earlier.id if earlier else "",
@@ -191,13 +193,13 @@ def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
     Raises Invalid for a message with another context.
     """
     if context_id is not None and context_id != task.context:
-        raise _wrong("contextId", "contextId is not the one of the task")
+        raise _wrong("contextId", "Must be the contextId of the task, or be omitted")
     if task.last.status != "input_required":
         is_over = task.last.status in ENDS
-        why = "it is over" if is_over else "its owner has not answered yet; wait until it asks for input"
+        why = "it is over; start a new task" if is_over else "wait until the inbox's owner asks for input"
         return A2AError("UNSUPPORTED_OPERATION", f"The task {task.id} takes no message now: {why}", taskId=task.id)
     if len(task.turns) >= MAX_TURNS:
-        why = f"The task {task.id} has {MAX_TURNS} messages, and takes no more"
+        why = f"The task {task.id} has {MAX_TURNS} messages, the maximum; start a new task"
         return A2AError("UNSUPPORTED_OPERATION", why, taskId=task.id)
     return None
 
@@ -210,9 +212,9 @@ def refused_as_a2a(task_id: str) -> Generator[None]:
     except Refused as refused:
         match refused.code:
             case "receipt.unknown":
-                reason, why = "TASK_NOT_FOUND", f"The task {task_id} does not exist, or its time is over"
+                reason, why = "TASK_NOT_FOUND", f"The task {task_id} does not exist, or is no longer kept"
             case "inbox.settled":
-                why = f"Task {task_id} cannot be canceled: its owner has settled it, or it has expired"
+                why = f"Task {task_id} cannot be canceled: the inbox's owner has settled it, or it has expired"
                 reason = "TASK_NOT_CANCELABLE"
             case _:
                 raise
