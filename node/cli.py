@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from node import VERSION, config
-from node.admin.commands import Commands
+from node.admin.commands import CONFIG_HELP, Commands
 from node.common import process
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG
@@ -65,9 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "see `relay-node config`.",
     )
     parser.add_argument("--version", action="version", version=VERSION)
-    parser.add_argument(
-        "--config", metavar="FILE", default="", help="settings file (TOML), instead of the one that RELAY_CONFIG names"
-    )
+    parser.add_argument("--config", metavar="FILE", default="", help=CONFIG_HELP)
     commands = Commands(parser)
     register(commands)
     if not arguments or arguments[0] not in ROLES:
