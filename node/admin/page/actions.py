@@ -34,8 +34,8 @@ ACTIONS: Mapping[str, PageAction] = {
     "block": PageAction(
         "clients block",
         "Block",
-        "All requests from the address or prefix are refused, except /health and /ready; of a key, all requests that "
-        "it signs.",
+        "All requests from this address or prefix are refused, except /health and /ready; if it is a key, all requests "
+        "signed with it.",
         is_block=True,
     ),
     "unblock": PageAction("clients unblock", "Unblock", "Its requests are served again."),
