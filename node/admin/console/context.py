@@ -224,7 +224,7 @@ def _refused_by_redis(failed: CommandFailed) -> str:
     """Return the message for a command that Redis refuses, in most cases because the Redis user lacks a permission."""
     who = "deploy/redis/users.acl lists the permissions that its users need"
     if "NOPERM" in str(failed):
-        who = "for this, RELAY_REDIS_URL must name the user relay-operator of deploy/redis/users.acl"
+        who = "set RELAY_REDIS_URL to one for relay-operator, the user for this in deploy/redis/users.acl"
     return f"Redis refuses a command ({failed}): {who}"
 
 
