@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from node import VERSION, config
-from node.admin.commands import Commands
+from node.admin.commands import CONFIG_HELP, Commands
 from node.common import process
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG
@@ -27,7 +27,7 @@ from node.run.serve import serve
 from node.run.validation import loaded
 
 ROLES: dict[str, tuple[Callable[[Settings], None], str]] = {
-    "serve": (serve, "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"),
+    "serve": (serve, "run a whole node on this machine, with a Redis of its own unless RELAY_REDIS_URL names one"),
     "web": (launch.web, "run the web processes only"),
     "worker": (launch.worker, "run the background worker only"),
 }
@@ -47,10 +47,12 @@ def register(commands: Commands) -> None:
     """Add the commands that run a node or inspect it."""
     for role, (run, meaning) in ROLES.items():
         commands.add(role, _runs(run), meaning).set_defaults(role=role)
-    commands.add("check", _check, "say what works and what is missing, without starting the node")
-    listing = commands.add("config", _config, "print every setting, its value, and where that comes from")
-    listing.add_argument("--json", action="store_true", help="as JSON, with defaults and meanings")
-    listing.add_argument("--markdown", action="store_true", help="defaults and meanings, as a table for documents")
+    commands.add("check", _check, "show what works and what is missing, without starting the node")
+    listing = commands.add("config", _config, "print every setting, its value, and where the value comes from")
+    listing.add_argument("--json", action="store_true", help="print JSON, with defaults and meanings")
+    listing.add_argument(
+        "--markdown", action="store_true", help="print the page of all settings in Markdown, with defaults and meanings"
+    )
     listing.set_defaults(settings=Settings)  # the defaults, so that the command works even if a setting is wrong
 
 
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "see `relay-node config`.",
     )
     parser.add_argument("--version", action="version", version=VERSION)
-    parser.add_argument("--config", metavar="FILE", default="", help="the file of settings, as RELAY_CONFIG")
+    parser.add_argument("--config", metavar="FILE", default="", help=CONFIG_HELP)
     commands = Commands(parser)
     register(commands)
     if not arguments or arguments[0] not in ROLES:

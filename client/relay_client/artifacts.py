@@ -151,7 +151,7 @@ class Artifacts(Resource[M_co]):
         register = Artifacts.register.call(publisher_id, kind, size, digest, filename=name)
         made = yield from self.carry(register)
         if made["upload_url"] is None:
-            raise RelayError(f"the time to upload artifact {made['id']} is over")
+            raise RelayError(f"the time to upload artifact {made['id']} has passed")
         headers = {**made["upload_headers"], "Content-Length": str(size)}
         put = Send("PUT", made["upload_url"], headers, partial(_pieces, source, size, progress), STALLED)
         clock = self.relay.carrier.clock
@@ -234,7 +234,7 @@ def _fetch(
             tries.ends += clock() - began
             yield from tries.refused(answer)
         elif digest.hexdigest() != manifest["digest_sha256"]:
-            raise DigestMismatch(f"the bytes of artifact {artifact_id} are not those of its manifest")
+            raise DigestMismatch(f"the bytes of artifact {artifact_id} do not match the digest in its manifest")
         else:
             return manifest
 

@@ -57,9 +57,9 @@ class Patience:
     def __post_init__(self) -> None:
         """Raise UsageError for values that allow no try."""
         if not self.deadline > 0:  # nor NaN
-            raise UsageError(f"a deadline is a number of seconds above 0, not {self.deadline}")
+            raise UsageError(f"deadline must be a number of seconds above 0, not {self.deadline}")
         if self.tries < 1:
-            raise UsageError(f"tries are 1 or more, not {self.tries}")
+            raise UsageError(f"tries must be 1 or more, not {self.tries}")
 
 
 @dataclass(slots=True)
@@ -96,11 +96,11 @@ class Carrier:
             headers = {**headers, "Idempotency-Key": call.key or secrets.token_urlsafe(24)}
         for name, value in headers.items():
             if not _fits_in_header(value):
-                raise UsageError(f"what is given for {name} is no text that a header may have")
+                raise UsageError(f"the value for the header {name} is not text that a header can carry")
         if not 0 <= call.wait < LONGEST_WAIT:  # nor NaN
-            raise UsageError(f"wait is a number of seconds that a node may wait, not {call.wait}")
+            raise UsageError(f"wait must be a number of seconds from 0 to below {LONGEST_WAIT:g}, not {call.wait}")
         if call.body and len(call.body) > LARGEST_BODY:
-            much = f"The body has {len(call.body)} bytes, and a node takes {LARGEST_BODY}; store it as an artifact."
+            much = f"The body has {len(call.body)} bytes; a node takes at most {LARGEST_BODY}. Store it as an artifact."
             raise InvalidRequest(413, "body.too_large", much, {})
         tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:
@@ -136,7 +136,8 @@ class Carrier:
                 return
             now = self.clock()
             if limit.opens > ends:
-                raise DeadlineExceeded(f"the limit of {call.paced_by} is used up for {limit.opens - now:.0f} s")
+                left = f"{limit.opens - now:.0f} s"
+                raise DeadlineExceeded(f"the limit of {call.paced_by} is used up for another {left}")
             if limit.opens <= now:
                 limit.opens = now + ONE_AT_A_TIME
                 return
@@ -178,7 +179,7 @@ class Tries:
         self.may_have_happened = self.may_have_happened or not lost.unsent
         self.failures += 1
         if self._clock() >= self.ends:
-            raise DeadlineExceeded(f"{self._unanswered}, and the time is over: {lost}") from None
+            raise DeadlineExceeded(f"{self._unanswered}, and the deadline has passed: {lost}") from None
         error = Unreachable(f"{self._unanswered}: {lost}")
         if self.failures >= self._most or (repeat == "unsent" and not lost.unsent):
             raise error from None
@@ -222,9 +223,9 @@ def base_of(url: str) -> str:
     except ValueError:
         parts, is_right = None, False
     if parts and "@" in parts.netloc:  # the message does not repeat it: there may be a password
-        raise UsageError("an address with a user name cannot be used: the name would take the place of tokens")
+        raise UsageError("the URL of a node must not contain a user name: it would be sent in place of tokens")
     if not parts or not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
-        raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
+        raise UsageError(f"the URL of a node must be like https://node.example, not {url!r}")
     place = parts.netloc.lower().removesuffix(_PORTS[parts.scheme]).removesuffix(":")
     return f"{parts.scheme}://{place}{parts.path}".rstrip("/")
 

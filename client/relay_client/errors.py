@@ -102,7 +102,7 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
     elif isinstance(detail, list):
         sentence = "; ".join(_issue(one) for one in cast("list[Any]", detail))
     elif 300 <= status < 400:
-        sentence = f"this address leads to {headers.get('location', 'nowhere')}, which is not followed"
+        sentence = f"this address redirects to {headers.get('location', 'nowhere')}; redirects are not followed"
     else:
         sentence = f"HTTP {status}"
     if status >= 500:

@@ -69,7 +69,9 @@ class Events(Resource[M_co]):
             try:
                 opened = yield from self.open_stream(call, SILENCE)
                 if (kind := opened.headers.get("content-type", "")).partition(";")[0] != LINES:
-                    raise InvalidAnswer(f"events do not come as {kind or 'nothing'}")
+                    raise InvalidAnswer(
+                        f"the answer is not a stream of events: its Content-Type is {kind or 'missing'}"
+                    )
                 lines = _Lines()
                 while piece := (yield Read()):
                     for line in lines.ended_by(piece):

@@ -85,7 +85,7 @@ def until(
     Raises DeadlineExceeded after `within` seconds, UsageError if `within` is not a number.
     """
     if within is not None and math.isnan(within):
-        raise UsageError("within is a number of seconds, not nan")
+        raise UsageError("within must be a number of seconds, not nan")
     clock = resource.relay.carrier.clock
     ends = math.inf if within is None else clock() + within
     follower = Follower[Any](resource)

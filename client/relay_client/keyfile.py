@@ -21,10 +21,10 @@ def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
     if not file.exists():
         _keep(file, make())
     if os.name == "posix" and file.stat().st_mode & FOR_OTHERS:
-        raise PermissionError(f"others may read {file}: chmod 600 {file}")
+        raise PermissionError(f"others may read {file}: run chmod 600 {file}")
     secret = file.read_bytes()
     if len(secret) != LENGTH:
-        raise ValueError(f"{file} holds no key of {LENGTH} bytes")
+        raise ValueError(f"{file} does not hold a key of {LENGTH} bytes")
     return secret
 
 

@@ -163,6 +163,6 @@ def _checked(steps: Generator[E, Any, T]) -> Generator[E, Any, T]:
     except KeyError as missing:
         raise InvalidAnswer(f"the answer has no {missing}") from missing
     except (TypeError, AttributeError) as odd:
-        raise InvalidAnswer(f"the answer is not like that of a node: {odd}") from odd
+        raise InvalidAnswer(f"the answer does not look like a node's: {odd}") from odd
     finally:
         steps.close()

@@ -36,7 +36,7 @@ def seal(text: str, encryption_key: str | None, address: str) -> str:
         key = X25519PublicKey.from_public_bytes(urlsafe_b64decode(encryption_key + "=" * (-len(encryption_key) % 4)))
         return b64encode(SUITE.encrypt(content, key, _info(address))).decode()
     except ValueError as wrong:
-        raise UsageError(f"nothing can be sealed for the encryption_key of this inbox: {wrong}") from wrong
+        raise UsageError(f"the encryption_key of this inbox cannot be used: {wrong}") from wrong
 
 
 class SealFile:
@@ -60,7 +60,7 @@ class SealFile:
         try:
             return SUITE.decrypt(b64decode(ciphertext), self._key, _info(address)).decode()
         except (InvalidTag, ValueError):  # ValueError: not base64, too short, or not UTF-8
-            raise Unreadable("this ciphertext is not for this key and inbox") from None
+            raise Unreadable("this ciphertext was not sealed for this key and inbox") from None
 
 
 def _info(address: str) -> bytes:

@@ -99,7 +99,7 @@ def parsed(content: bytes) -> Any:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidAnswer(f"the answer is no JSON object: {content[:80]!r}")
+        raise InvalidAnswer(f"the answer is not a JSON object: {content[:80]!r}")
     return value  # pyright: ignore[reportUnknownVariableType]
 
 

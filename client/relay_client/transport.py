@@ -16,8 +16,8 @@ from relay_client.version import __version__
 
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 USER_AGENT = f"relay-node-client/{__version__}"
-ENDLESS = "its answer did not end in time"
-CLOSED = "this client is closed: make another, or close it later"
+ENDLESS = "its answer was not complete in time"
+CLOSED = "this client is closed: make a new one, or close it later"
 
 S = TypeVar("S")
 
@@ -103,7 +103,7 @@ class OneLoop:
         running = asyncio.get_running_loop()
         self._loop = self._loop or running
         if self._loop is not running:
-            raise UsageError("this client was used in another event loop: make one for each")
+            raise UsageError("this client was used in another event loop: make one client for each loop")
 
 
 class AsyncHttpxTransport:
@@ -191,7 +191,7 @@ def _usable() -> Generator[None, None, None]:
         yield
     except (httpx.InvalidURL, ValueError, ImportError, OSError) as wrong:  # OSError: from a certificate file
         names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
-        raise UsageError(f"no connection with these options (or {names}): {wrong}") from wrong
+        raise UsageError(f"the connection options (or {names}) cannot be used: {wrong}") from wrong
 
 
 @contextmanager

@@ -37,12 +37,12 @@ def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, hos
         one.removeprefix(SCHEME) for one in given.get("webhook-signature", "").split() if one.startswith(SCHEME)
     ]
     if not any(_is_of(key, signed, signature) for signature in signatures):
-        raise WebhookInvalid("no signature of this node")
+        raise WebhookInvalid("there is no valid signature of this node")
     said: Any = json.loads(body)
     try:
         is_for_host: bool = said["data"]["callback_host"] == host
     except (KeyError, TypeError):  # an A2A push notification, which the node also signs, names its receiver elsewhere
-        raise WebhookInvalid("this is no callback") from None
+        raise WebhookInvalid("this is not a callback") from None
     if not is_for_host:
         raise WebhookInvalid("this callback is for another host")
     return {**said, "id": ident}

@@ -92,7 +92,9 @@ class Worker:
         Raises Refused if the node rejects this worker, UsageError if the worker is serving already.
         """
         if self._loop:
-            raise UsageError("this worker serves already, one contract at a time; make another one for each at once")
+            raise UsageError(
+                "this worker serves already, and does one contract at a time: make a worker for each to be done at once"
+            )
         self._loop = asyncio.get_running_loop()
         try:
             await self._serve(relay)
@@ -268,7 +270,7 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> Compl
     except UsageError as error:
         log.warning("contract %s: %s", task["id"], error)
         await _failed(
-            relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error.__cause__ or error).__name__}).")
+            relay, task, TaskFailed(UNFIT, f"The result is not JSON ({type(error.__cause__ or error).__name__}).")
         )
         return None
     try:

@@ -362,7 +362,7 @@ def test_what_can_never_succeed_is_wrong_usage(relay: Run, tmp_path: Path) -> No
 def test_a_proxy_that_cannot_be_used_is_wrong_usage(relay: Run, proxy: str) -> None:
     done = relay("doctor", all_proxy=proxy, no_proxy="")
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
-    assert done.stderr.startswith("relay: no connection with these options (or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, ")
+    assert done.stderr.startswith("relay: the connection options (or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, ")
 
 
 @pytest.mark.parametrize("words", [("send", "-"), ("artifact", "put", "-")])

@@ -16,7 +16,7 @@ from relay_client import AsyncRelay, UsageError
 from relay_client.command import main
 from relay_client.command.tasks import result_of
 
-AWAY = "relay: it was called by way of the proxy"
+AWAY = "relay: the request went through the proxy"
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -40,9 +40,9 @@ def test_a_file_that_is_no_json_is_named(
     """Regression: JSON that is nested too deeply caused a traceback."""
     file = tmp_path / "given.json"
     file.write_bytes(content)
-    assert said(capsys, *words, str(file)).startswith(f"{file} is no JSON: ")
+    assert said(capsys, *words, str(file)).startswith(f"{file} is not JSON: ")
     file.unlink()
-    assert said(capsys, *words, str(file)) == f"{file} is no file"
+    assert said(capsys, *words, str(file)) == f"{file} is not a file"
 
 
 @pytest.mark.parametrize("seconds", ["nan", "-1", "soon"])
@@ -115,7 +115,7 @@ def test_a_node_that_is_not_reached_through_a_proxy_says_so(
 
 @pytest.mark.parametrize("url", ['http://node.example"', "http://<node>", "http://node\\example"])
 def test_an_address_that_breaks_what_it_is_written_into_is_none(capsys: pytest.CaptureFixture[str], url: str) -> None:
-    assert "the address of a node is like" in said(capsys, "mcp", "config", "codex", "--node", url)
+    assert "the URL of a node must be like" in said(capsys, "mcp", "config", "codex", "--node", url)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_an_answer_that_is_not_like_that_of_a_node_is_no_traceback(
 ) -> None:
     async with FixedAnswer(answer("200 OK", content, *([date] if date else []))) as other:
         assert await asyncio.to_thread(main, [*words, "--node", other.url]) == 1
-    assert capsys.readouterr().err.startswith("relay: the answer is not like that of a node: ")
+    assert capsys.readouterr().err.startswith("relay: the answer does not look like a node's: ")
 
 
 @pytest.mark.parametrize("output", ["NaN", '{"mean":-Infinity}', "[" * 100_000, "9" * 5000, "three pears", ""])

@@ -343,7 +343,7 @@ def test_the_time_in_which_bytes_move_does_not_count_in_the_deadline(clock: Cloc
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ([REGISTERED | {"upload_url": None}], "the time to upload artifact 1 is over"),
+        ([REGISTERED | {"upload_url": None}], "the time to upload artifact 1 has passed"),
         (
             [REGISTERED, Answer(200, {}, b""), manifest("rejected") | {"reason": "It is plainly a PDF."}],
             "rejected the artifact: It is plainly a PDF",

@@ -250,7 +250,7 @@ def test_a_try_that_ends_after_the_deadline_is_the_last() -> None:
     steps = Carrier("http://127.0.0.1", clock=lambda: now).carry(Tasks.get.call("1"), PATIENCE)
     next(steps)
     now = PATIENCE.deadline
-    with pytest.raises(DeadlineExceeded, match="the time is over: reset"):
+    with pytest.raises(DeadlineExceeded, match="the deadline has passed: reset"):
         steps.throw(NoAnswer("reset", unsent=False))
 
 

@@ -162,7 +162,7 @@ def test_a_file_that_holds_something_else_is_no_key(tmp_path: Path, length: int)
     file = tmp_path / "agent.key"
     file.write_bytes(b"a" * length)
     file.chmod(0o600)
-    with pytest.raises(ValueError, match="no key of 32 bytes"):
+    with pytest.raises(ValueError, match="does not hold a key of 32 bytes"):
         KeyFile(file)
 
 

@@ -125,7 +125,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         redis.append(copied(path, primary.slots))
     if sorted(file.slots for file in redis) != sorted(each.slots for each in await primaries(store, location)):
         # Entries that moved from a server not yet copied to one already copied are in neither copy.
-        raise BackupError("slots of the Redis Cluster have moved meanwhile: make it again when none do")
+        raise BackupError("slots of the Redis Cluster moved during the backup: repeat it when none are moving")
     keys = list(keychain.files_in_use(settings))
     for key in keys:
         copy_private(key, directory / key.name)
@@ -188,7 +188,9 @@ def read_manifest(directory: Path) -> Backup:
     try:
         return msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
     except PermissionError as error:
-        raise BackupError(f"{directory} cannot be read: {error.strerror}; run this as the user who owns it") from error
+        raise BackupError(
+            f"{directory} cannot be read: {error.strerror}; run this command as the user who owns it"
+        ) from error
     except (OSError, msgspec.DecodeError) as error:
         raise BackupError(f"{directory} is not a whole backup: its {MANIFEST} is missing or damaged") from error
 
@@ -206,7 +208,7 @@ def check(directory: Path) -> tuple[Backup, Sequence[BackupFile], Sequence[str]]
     if not backup.blob_list:
         found = [msgspec.structs.replace(copied(path), name=name) for path, name in _named(directory / BLOBS)]
         if (len(found), sum(blob.byte_size for blob in found)) != (backup.blobs, backup.blob_bytes):
-            raise BackupError(f"{directory / BLOBS} does not hold what was written: use another backup")
+            raise BackupError(f"{directory / BLOBS} does not hold the files that were backed up: use another backup")
         return backup, found, ()
     lines = (directory / BLOB_LIST).read_bytes().splitlines()
     blobs = [msgspec.json.decode(line, type=BackupFile) for line in lines]

@@ -71,7 +71,7 @@ def data_dir(settings: Settings) -> Finding:
     path = existing(settings.data_dir.resolve())
     if is_writable(path):
         return Finding("ok", "data directory", f"{settings.data_dir} is writable")
-    return Finding("missing", "data directory", f"{path} is not writable: set RELAY_DATA_DIR to a place that is")
+    return Finding("missing", "data directory", f"{path} is not writable: set RELAY_DATA_DIR to a writable directory")
 
 
 def room(settings: Settings) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def store(settings: Settings) -> Iterator[Finding]:
                 url = _embedded(settings, stack)
                 yield Finding("ok", "Redis", "embedded, as RELAY_REDIS_URL is empty: `relay-node serve` starts it")
             if is_stopped:
-                yield Finding("note", "data", f"of a node in {settings.data_dir} that does not run: not looked at")
+                yield Finding("note", "data", f"not checked: the node in {settings.data_dir} is not running")
             else:
                 yield whose(msgspec.structs.replace(settings, redis_url=url, secret=keychain.known_secret(settings)))
             for where, ask in _primaries(url):
@@ -115,12 +115,13 @@ def whose(settings: Settings) -> Finding:
         schema = asyncio.run(schema_in_redis(settings))
     except StoreUnavailable as unavailable:
         reason = asyncio.run(diagnose(settings.redis_url, CALL_TIMEOUT, str(unavailable)))
-        return Finding("missing", "data", f"not known: {reason}")
+        return Finding("missing", "data", f"unknown: {reason}")
     if not schema:
-        return Finding("ok", "data", "no node has written its mark there yet")
+        return Finding("ok", "data", "no node has used this Redis yet")
     if not settings.secret:
-        return Finding("note", "data", f"of schema {schema}; whose it is was not compared, the secret is elsewhere")
-    return Finding("ok", "data", f"of this node, schema {schema}")
+        unchecked = "not checked whether it is this node's, as its secret is not known here"
+        return Finding("note", "data", f"schema {schema}; {unchecked}")
+    return Finding("ok", "data", f"this node's, schema {schema}")
 
 
 def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Finding]:
@@ -142,7 +143,7 @@ def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Findin
         yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET is refused: {error}")
         return
     if absent := [name for name in SETTINGS if name not in setting]:
-        yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET does not tell {', '.join(absent)}")
+        yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET does not report {', '.join(absent)}")
         return
     yield durability(settings, setting, facts, suffix)
     yield memory(settings, info, suffix)
@@ -170,21 +171,24 @@ def durability(settings: Settings, setting: Mapping[str, str], info: Mapping[str
         return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
     following = info.get("min_slaves_good_slaves", needed)  # absent if no replicas are needed
     if int(following) < int(needed):
-        return Finding("missing", "durability", f"{facts}: Redis takes no writes, for {following} replicas follow")
+        return Finding(
+            "missing", "durability", f"{facts}: Redis refuses writes, as too few replicas follow ({following})"
+        )
     return Finding("ok", "durability", facts)
 
 
 def memory(settings: Settings, info: bytes, suffix: str) -> Finding:
-    """Report how full the server is, and what is refused because of that: all writes, or new sessions and threads."""
+    """Report how full the server is, and what is refused because of that: all writes, or only some kinds."""
     primary = memory_of(info, settings.redis_maxmemory)
     facts = f"{primary.used // 2**20} MiB used{suffix}"
     if not primary.limit:
         return Finding("note", "memory", f"{facts}, no limit known: set maxmemory, or RELAY_REDIS_MAXMEMORY")
     facts += f", {100 * primary.share:.0f} % of {primary.limit // 2**20} MiB"
     if primary.share >= 1 and int(facts_of(info).get("maxmemory", "0")):
-        return Finding("missing", "memory", f"{facts}: Redis takes no writes; see docs/operations.md")
+        return Finding("missing", "memory", f"{facts}: Redis refuses writes; see docs/operations.md")
     if settings.memory_alarm and 100 * primary.share >= settings.memory_alarm:
-        return Finding("missing", "memory", f"{facts}: new sessions and threads are refused; see docs/operations.md")
+        refused = "new sessions, inboxes and threads are refused"
+        return Finding("missing", "memory", f"{facts}: {refused}; see docs/operations.md")
     return Finding("ok", "memory", facts)
 
 
@@ -194,7 +198,7 @@ def eviction(setting: Mapping[str, str], suffix: str) -> Finding:
     if policy != "noeviction":
         return Finding("missing", "eviction", f"maxmemory-policy is {policy}{suffix}: it must be noeviction")
     if setting["maxmemory"] == "0":
-        return Finding("note", "eviction", f"noeviction{suffix}, but no maxmemory: the kernel may end Redis instead")
+        return Finding("note", "eviction", f"noeviction{suffix}, but no maxmemory: the kernel may kill Redis instead")
     return Finding("ok", "eviction", f"noeviction at {int(setting['maxmemory']) // 2**20} MiB{suffix}")
 
 
@@ -203,9 +207,9 @@ def search(ask: Ask) -> Finding:
     try:
         ask("FT._LIST")
     except StoreUnavailable as error:
-        return Finding("missing", "search engine", f"not known: {error}")
+        return Finding("missing", "search engine", f"unknown: {error}")
     except CommandFailed:
-        return Finding("note", "search engine", "no FT commands: the worker searches in its own memory")
+        return Finding("note", "search engine", "no FT commands, so workers search in their own memory")
     return Finding("ok", "search engine", "FT commands work")
 
 
@@ -214,12 +218,12 @@ def keys(settings: Settings) -> Finding:
     files = [settings.data_dir / name for name in (keychain.SECRET, keychain.SIGNING_KEY)]
     loose = [str(file) for file in files if is_there(file) and file.stat().st_mode & 0o077]
     if loose:
-        return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
+        return Finding("missing", "keys", f"other users can read {' and '.join(loose)}: run chmod 600")
     given = {"RELAY_SECRET": settings.secret, "RELAY_SIGNING_KEY": settings.signing_key}
     sentences = [f"{name} is {'given' if key else f'kept in {settings.data_dir}'}" for name, key in given.items()]
     facts = ", ".join(sentences)
     if settings.redis_url and not all(given.values()):
-        return Finding("note", "keys", f"{facts}: every host of this node needs the same two")
+        return Finding("note", "keys", f"{facts}: every host of this node needs the same two keys")
     return Finding("ok", "keys", facts)
 
 
@@ -233,21 +237,21 @@ def blobs(settings: Settings) -> Finding:
         if directory and not is_there(directory):
             path = existing(directory.resolve())
             if is_writable(path):
-                return Finding("ok", "blob store", f"{directory} will be made")
-            return Finding("missing", "blob store", f"{path} is not writable: set RELAY_BLOB_URL to a place that is")
+                return Finding("ok", "blob store", f"{directory} will be created")
+            return Finding("missing", "blob store", f"{path} is not writable: set RELAY_BLOB_URL to a writable place")
         asyncio.run(try_blobs(msgspec.structs.replace(settings, secret=settings.secret or NO_SECRET)))
     except ConfigError as error:
         return Finding("missing", "blob store", str(error))
-    return Finding("ok", "blob store", f"{settings.blob_url or directory}: written, read and deleted")
+    return Finding("ok", "blob store", f"{settings.blob_url or directory}: test bytes written, read and deleted")
 
 
 def model(settings: Settings) -> Finding:
     """Check whether the worker can load an embedding model; without one, search is by text only."""
     name = settings.embedding_model
     if name == NO_MODEL:
-        return Finding("note", "embedding model", "none, so search is by text alone")
+        return Finding("note", "embedding model", "none, so search is by text only")
     if is_path(name) and not is_there(Path(name)):
-        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} is not there for this user")
+        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} does not exist for this user")
     exported = is_export(Path(name)) if name else False
     to_run, to_export = ["onnxruntime", "tokenizers", "numpy"], ["sentence_transformers", "torch", "onnx"]
     if not name:
@@ -256,7 +260,7 @@ def model(settings: Settings) -> Finding:
         install = pip_install("search" if exported else "worker")
         if not exported and not _lacking(to_run):
             install += ", or name an exported model in RELAY_EMBEDDING_MODEL"
-        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: {install}")
+        return Finding("missing", "embedding model", f"{', '.join(lacking)} not installed: run {install}")
     if exported:
         try:
             ExportedModel(Path(name))
@@ -277,9 +281,9 @@ def base_url(settings: Settings) -> Finding:
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return Finding("missing", "base URL", f"nobody can call {url}: set RELAY_BASE_URL to the public address")
     if is_loopback(host):
-        return Finding("note", "base URL", f"{url} is for this machine only: set RELAY_BASE_URL for a public node")
+        return Finding("note", "base URL", f"{url} works on this machine only: set RELAY_BASE_URL for a public node")
     if parts.scheme == "http":
-        return Finding("note", "base URL", f"{url} is not https: tokens travel in the clear")
+        return Finding("note", "base URL", f"{url} is not https: tokens are sent unencrypted")
     return Finding("ok", "base URL", url)
 
 

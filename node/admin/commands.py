@@ -9,6 +9,9 @@ from node.run.validation import loaded
 NO_SECRET = "none"  # noqa: S105 - it protects nothing
 """Placeholder for the node's secret, which may be on another host. No command issues a token or a signed URL."""
 
+CONFIG_HELP = "settings file (TOML), instead of the one that RELAY_CONFIG names"
+"""Help text of --config, which may precede or follow the name of a command."""
+
 Run = Callable[[Settings, argparse.Namespace], int]
 
 
@@ -21,7 +24,7 @@ class Commands:
     def add(self, name: str, run: Run, meaning: str) -> argparse.ArgumentParser:
         """Add a command that calls `run`, whose result is the exit status. Return the parser of its arguments."""
         parser = self._parsers.add_parser(name, help=meaning, description=meaning)
-        parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="as RELAY_CONFIG")
+        parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG_HELP)
         parser.set_defaults(run=run, settings=loaded, role="")
         return parser
 

@@ -21,7 +21,7 @@ async def fetch(url: str) -> bytes:
     """Return the body of a 200 answer. Raises FetchFailed."""
     headers = [("Accept", "application/json"), ("User-Agent", "relay-node-verify/1.0")]
     if not url.isascii():
-        raise FetchFailed("not an http or https URL: it has characters that are to be escaped")
+        raise FetchFailed("not an http or https URL: it has characters that must be percent-encoded")
     try:
         async with (
             asyncio.timeout(TIMEOUT),
@@ -29,10 +29,10 @@ async def fetch(url: str) -> bytes:
             pool.stream("GET", url, headers=headers) as response,
         ):
             if response.status != HTTPStatus.OK:
-                raise FetchFailed(f"it answered {response.status}")
+                raise FetchFailed(f"the server answered {response.status}")
             return await _read(response)
     except TimeoutError:
-        raise FetchFailed(f"no whole answer within {TIMEOUT:g} s") from None
+        raise FetchFailed(f"no complete answer within {TIMEOUT:g} s") from None
     except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, ssl.SSLError) as error:
         raise FetchFailed(f"no answer: {str(error) or type(error).__name__}") from error
     except (httpcore2.UnsupportedProtocol, ValueError) as error:

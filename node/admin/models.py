@@ -16,9 +16,11 @@ FAILED = 1
 
 def register(commands: Commands) -> None:
     group = commands.group("model", "the embedding model")
-    command = group.add("export", _export, "export it for workers that have neither torch nor transformers")
-    command.add_argument("folder", type=Path, help="that the export is written to; not there yet")
-    command.add_argument("--model", help="path or name; by default that of RELAY_EMBEDDING_MODEL")
+    command = group.add(
+        "export", _export, "export an embedding model for workers that have neither torch nor transformers"
+    )
+    command.add_argument("folder", type=Path, help="directory to write the export to; it must be new or empty")
+    command.add_argument("--model", help="path or name of the model; default: RELAY_EMBEDDING_MODEL")
     command.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # pid of a worker; the export ends with it
 
 

@@ -20,7 +20,7 @@ from node.store.identity import forget_secret
 
 
 def register(commands: Commands) -> None:
-    meaning = "let a stopped node begin with another RELAY_SECRET: all tokens end"
+    meaning = "let a stopped node start with another RELAY_SECRET; all tokens that it gave out become invalid"
     commands.add("new-secret", _run, meaning)
 
 
@@ -29,7 +29,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         url = settings.redis_url
         if not url:
             if not is_there(settings.data_dir / "redis"):
-                raise ConfigError(f"{settings.data_dir} holds no node: set RELAY_DATA_DIR to the node's")
+                raise ConfigError(f"{settings.data_dir} holds no node: set RELAY_DATA_DIR to the node's directory")
             server = stack.enter_context(EmbeddedRedis(settings.data_dir, maxmemory=settings.redis_maxmemory))
             server.start()
             url = server.url
@@ -40,7 +40,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
             raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
     # Last: after an earlier interruption, the node finds its old secret on disk, no record in Redis, and goes on.
     (settings.data_dir / SECRET).unlink(missing_ok=True)
-    sys.stdout.write("the next start takes RELAY_SECRET, or makes a secret; no token given before holds any more\n")
+    sys.stdout.write("the next start uses RELAY_SECRET, or generates a secret; all earlier tokens are invalid\n")
     return 0
 
 

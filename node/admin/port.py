@@ -24,7 +24,7 @@ from node.run.validation import loaded
 if TYPE_CHECKING:
     from node.admin.page.pages import OperatorPages
 
-FROM_ELSEWHERE = b"The admin page answers to this machine alone: come by `ssh -L` or `kubectl port-forward`.\n"
+FROM_ELSEWHERE = b"The admin pages can be opened from this machine only: use `ssh -L` or `kubectl port-forward`.\n"
 
 
 class LazyPages:

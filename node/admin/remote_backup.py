@@ -115,7 +115,7 @@ async def _fetch(bucket: BucketFiles, name: str, path: Path, *, appended: bool =
             async for piece in bucket.get(name):
                 await asyncio.to_thread(file.write, piece)
     except OSError as error:
-        raise BackupError(f"{path}: {error.strerror}; $TMPDIR needs room for the backup") from error
+        raise BackupError(f"{path}: {error.strerror}; $TMPDIR must have room for the whole backup") from error
 
 
 async def remove_all_but_remote(bucket: BucketFiles, keep: int, made: str) -> tuple[list[str], list[str]]:

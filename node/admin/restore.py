@@ -38,13 +38,15 @@ LOSSES = 1
 
 def register(commands: Commands) -> None:
     parser = commands.add(
-        "restore", _run, "make a node out of a backup, before `serve`: RELAY_DATA_DIR, and RELAY_REDIS_URL if it is set"
+        "restore",
+        _run,
+        "make a node from a backup before it is started: fill RELAY_DATA_DIR, and the Redis at RELAY_REDIS_URL if set",
     )
-    parser.add_argument("place", help="what `relay-node admin backup` made: a directory, or s3://bucket/prefix")
+    parser.add_argument("place", help="where `relay-node admin backup` put it: a directory, or s3://bucket/prefix")
     parser.add_argument(
         "--without-damaged",
         action="store_true",
-        help="leave artifacts out whose bytes are damaged, instead of stopping",
+        help="leave out artifacts whose bytes are missing or damaged, instead of refusing to restore",
     )
 
 
@@ -73,11 +75,11 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
         raise BackupError(f"{data} holds a node already: set RELAY_DATA_DIR to a new directory")
     blobs = blob_directory(settings)
     if sound and not blobs:
-        raise BackupError("the backup holds the bytes of artifacts: leave RELAY_BLOB_URL empty to have them again")
+        raise BackupError("the backup holds the bytes of artifacts: leave RELAY_BLOB_URL empty to restore them")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in backup.keys:
         if (data / key.name).exists() and (data / key.name).read_bytes() != (directory / key.name).read_bytes():
-            raise BackupError(f"{data / key.name} is that of another node: set RELAY_DATA_DIR to a new directory")
+            raise BackupError(f"{data / key.name} belongs to another node: set RELAY_DATA_DIR to a new directory")
         new = data / f"{key.name}.new"  # a repeated restore would take half a key for the key of another node
         copy_private(directory / key.name, new)
         sync(new)
@@ -143,11 +145,11 @@ def _run(settings: Settings, given: argparse.Namespace) -> int:
     except BackupError as error:
         raise ConfigError(str(error)) from error
     where = "RELAY_REDIS_URL" if settings.redis_url else str(settings.data_dir)
-    sys.stdout.write(f"{where} is the node {backup.node_id} as it was at {backup.created_at}\n")
+    sys.stdout.write(f"{where} now holds the node {backup.node_id} as it was at {backup.created_at}\n")
     for setting in backup.keys_elsewhere:
-        sys.stdout.write(f"{setting} is not in the backup: set it to what it was\n")
+        sys.stdout.write(f"{setting} is not in the backup: set it to the value that the node had\n")
     if backup.blob_url:
         sys.stdout.write(f"the bytes of its artifacts are at {backup.blob_url}\n")
     for name in lost:
-        sys.stdout.write(f"damaged, and not restored: the bytes of artifact {name}\n")
+        sys.stdout.write(f"damaged, so not restored: the bytes of artifact {name}\n")
     return LOSSES if lost else 0

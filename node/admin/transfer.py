@@ -38,7 +38,7 @@ async def fill(settings: Settings, data_dir: Path, backup: str, *, is_first: boo
         try:
             embedded.start()
         except EmbeddedError as error:
-            raise BackupError(f"the Redis of this machine cannot read the backup: {error}") from error
+            raise BackupError(f"the Redis installed on this machine cannot read the backup: {error}") from error
         connected = partial(connect, timeout=TIMEOUT, max_in_flight=MAX_IN_FLIGHT, required=True)
         async with await connected(embedded.url) as source, await connected(settings.redis_url) as target:
             try:
@@ -48,18 +48,18 @@ async def fill(settings: Settings, data_dir: Path, backup: str, *, is_first: boo
                 if is_last:
                     await target.command("DEL", RESTORING)
             except (CommandFailed, OutOfMemory) as error:
-                raise BackupError(f"the Redis at RELAY_REDIS_URL does not take the backup: {error}") from error
+                raise BackupError(f"the Redis at RELAY_REDIS_URL refuses the backup: {error}") from error
 
 
 async def _begin(target: Store, backup: str) -> None:
     sizes = cast("list[int]", await target.everywhere("DBSIZE"))
     begun = cast("bytes | None", await target.command("GET", RESTORING))
     if begun is None and any(sizes):
-        raise BackupError("the Redis at RELAY_REDIS_URL is not empty: name a new one")
+        raise BackupError("the Redis at RELAY_REDIS_URL is not empty: use an empty one")
     if begun is not None and begun.decode() != backup:  # entries that only the other has would stay, and be in no list
         raise BackupError(
-            "the Redis at RELAY_REDIS_URL has a part of another backup, whose restore was interrupted: "
-            "name a new one, or repeat that restore"
+            "the Redis at RELAY_REDIS_URL holds part of another backup, whose restore was interrupted: "
+            "use an empty one, or repeat that restore"
         )
     await target.command("SET", RESTORING, backup)
 

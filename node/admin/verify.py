@@ -80,8 +80,8 @@ class NotShown(Exception):
 
 def register(commands: Commands) -> None:
     parser = commands.add("verify", _run, "check the signatures of a thread and its replies, or of a task")
-    parser.add_argument("source", metavar="URL|FILE", help="address of the thread or task, or a file with its JSON")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("source", metavar="URL|FILE", help="URL of the thread or task, or a file with its JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(settings=Settings)  # the defaults: it asks another node, or reads a file
 
 
@@ -102,7 +102,7 @@ def verdict_of(kind: Kind, record: Record) -> PostVerdict:
         kind,
         post_id,
         "signed" if is_whole else "withheld",
-        "" if is_whole else "the signed body is withheld, as one is that holds a callback address or a key",
+        "" if is_whole else "the node withholds the signed body, as it contains a callback address or a key",
         thumbprint=proven.key.thumbprint,
         did=proven.key.did,
         signed_at=_time(proven.created),
@@ -162,7 +162,7 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
         raise ProofInvalid(f"the proof cannot be read: {error}") from error
     proven = verify_proof(proof)
     if not record.get("is_signed"):
-        raise ProofInvalid("the record has a proof and says that it is unsigned")
+        raise ProofInvalid("the record has a proof, but says that it is unsigned")
     _check_path(kind, record, proof)
     if proven.content is not None:
         _check_fields(kind, record, proven.content)
@@ -192,7 +192,7 @@ def _check_fields(kind: Kind, record: Record, content: Mapping[str, object]) -> 
     for name, shown_of in FIELDS[kind].items():
         signed = shown_of(content.get(name))
         if signed and name in LEFT_OUT_OF_LISTS and name not in record:
-            raise NotShown(f"it has no {name}, as in a list of tasks")
+            raise NotShown(f"the record has no {name}, as in a list of tasks")
         if record.get(name) != signed:
             raise ProofInvalid(f"the {name} is not what was signed")
 

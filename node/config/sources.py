@@ -83,7 +83,9 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
         return environment
     written = {name: SettingText(text, str(path)) for name, text in _settings_of(path)}
     if CONFIG in written or (not environ.get(CONFIG) and "RELAY_DATA_DIR" in written):
-        raise ConfigError(f"{path}: data_dir and config are for the environment, which says where this file is")
+        raise ConfigError(
+            f"{path}: data_dir and config say where to look for this file: set them in the environment, not in it"
+        )
     by_file = {name + FILE_SUFFIX for name in secrets & environment.keys()}
     others = {name: given for name, given in written.items() if name not in by_file}
     return {**with_files(others, secrets), **environment}
@@ -105,7 +107,7 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
         is_there = stat.S_ISREG(path.stat().st_mode)
     except OSError as error:
         if error.errno not in NOT_THERE:
-            what_to_do = "; run this as the user of the node" if isinstance(error, PermissionError) else ""
+            what_to_do = "; run this command as the node's user" if isinstance(error, PermissionError) else ""
             raise ConfigError(f"{path} cannot be read: {error.strerror}{what_to_do}") from error
     if not is_there and os.path.lexists(path):
         raise ConfigError(f"{path} is not a file")
@@ -127,10 +129,10 @@ def _value_of_file(name: str, path: str) -> str:
         with Path(path).open("rb") as file:
             text = file.read(MAX_SECRET_BYTES + 1).decode().strip()
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        why = error.strerror if isinstance(error, OSError) else "the file is not UTF-8 text"
         raise ConfigError(f"{name}={path!r}: {why}") from error
     if not text or len(text) > MAX_SECRET_BYTES:
-        raise ConfigError(f"{name}={path!r}: the file {'is too large' if text else 'is empty'}")
+        raise ConfigError(f"{name}={path!r}: the file is {'larger than 64 KiB' if text else 'empty'}")
     return text
 
 
@@ -178,7 +180,7 @@ def _text(path: Path, name: str, value: Any) -> str:
         case list():
             return ",".join(_text(path, name, each) for each in cast("list[Any]", value))
         case _:
-            raise ConfigError(f"{path}: {name} is neither text nor a number nor a list of those")
+            raise ConfigError(f"{path}: {name} must be text, a number, or a list of these")
 
 
 def _is_of_others(name: str, text: str) -> bool:

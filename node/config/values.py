@@ -57,7 +57,8 @@ class Limit(msgspec.Struct, frozen=True):
         limit = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
         if not (1 <= limit.count <= MAX_COUNT and 1 <= limit.seconds <= MAX_WINDOW):
             raise ValueError(
-                f"{text!r} is not <count>/<seconds> of at most {MAX_COUNT}/{MAX_WINDOW}, such as 10/60, or 0 for none"
+                f"{text!r} is not <count>/<seconds> of at most {MAX_COUNT}/{MAX_WINDOW}, such as 10/60, "
+                "nor 0 (no limit)"
             )
         return limit
 
@@ -82,7 +83,8 @@ class Schedule(msgspec.Struct, frozen=True):
             schedule = cls((0.0,))
         if len(schedule.seconds) > MAX_PAUSES or not all(0 < pause <= MAX_PAUSE for pause in schedule.seconds):
             raise ValueError(
-                f"{text!r} are not up to {MAX_PAUSES} pauses of over 0 to {MAX_PAUSE:g} seconds each, such as 5,60,300"
+                f"{text!r} is not a list of up to {MAX_PAUSES} pauses, in seconds, such as 5,60,300; each must be "
+                f"over 0 and at most {MAX_PAUSE:g}"
             )
         return schedule
 
@@ -106,7 +108,10 @@ class AllowedOrigins(msgspec.Struct, frozen=True):
         listed = () if text == "none" else tuple(origin.strip().lower() for origin in text.split(","))
         for origin in listed:
             if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin!r} is no origin, such as https://app.example; write those, or * or none")
+                raise ValueError(
+                    f"{origin!r} is not an origin; write origins such as https://app.example, comma separated, "
+                    "or * for all, or none"
+                )
         return cls(listed)
 
     def __str__(self) -> str:
@@ -187,14 +192,14 @@ def listening_host(text: str) -> str:
         try:
             ip_address(text)
         except ValueError as error:
-            raise ValueError("write an address or a name, without a scheme, brackets and a port") from error
+            raise ValueError("write an IP address or a host name, without a scheme, brackets or a port") from error
     return text
 
 
 def label(text: str) -> str:
     """Return a name that is shown in headers and metrics. Raises ValueError."""
     if not text.isprintable() or len(text) > 100:
-        raise ValueError("it takes at most 100 printable characters")
+        raise ValueError("write at most 100 printable characters")
     return text
 
 
@@ -202,5 +207,5 @@ def host_names(text: str) -> str:
     """Return comma-separated host names. Raises ValueError for one with a port or a path, which would never match."""
     for name in text.split(","):
         if ":" in name or "/" in name:
-            raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")
+            raise ValueError(f"{name.strip()!r} is not a host name: write it without a scheme, a port or a path")
     return text

@@ -44,8 +44,9 @@ _HEAD = """\
 Made by `relay-node config --markdown`. `relay-node config` shows which settings are in force and where each comes from;
 `relay-node check` says what works with them and what is missing.
 
-A setting is an environment variable, or a line of `relay.toml` with its name in small letters and without `RELAY_`. The
-environment wins. The file is the one that `RELAY_CONFIG` or `--config` names, else `relay.toml` in the data directory:
+A setting is an environment variable, or a line of `relay.toml` with its name in lower case and without `RELAY_`. If
+both are given, the environment wins. `RELAY_CONFIG` or `--config` names the file; the default is `relay.toml` in the
+data directory:
 
 ```toml
 base_url = "https://relay.example"
@@ -55,17 +56,17 @@ secret_file = "/run/secrets/relay"
 relay = "10/60"
 ```
 
-`RELAY_SECRET`, `RELAY_SIGNING_KEY`, `RELAY_REDIS_URL` and `RELAY_SEARCH_URL` may be in files of their own, named by
-`RELAY_SECRET_FILE` and so on. What S3 needs comes from the usual `AWS_*` variables; `AWS_ACCESS_KEY_ID_FILE`,
-`AWS_SECRET_ACCESS_KEY_FILE` and `AWS_SESSION_TOKEN_FILE` are read, too.
+`RELAY_SECRET`, `RELAY_SIGNING_KEY`, `RELAY_REDIS_URL` and `RELAY_SEARCH_URL` may each be in a file of its own, which
+`RELAY_SECRET_FILE` and so on name. For S3, the node reads the usual `AWS_*` variables, and `AWS_ACCESS_KEY_ID_FILE`,
+`AWS_SECRET_ACCESS_KEY_FILE` and `AWS_SESSION_TOKEN_FILE`.
 
 On SIGHUP (`systemctl reload`), every process of the node reads `relay.toml` again, without losing a connection. Rate
 limits, `RELAY_TRUSTED_PROXIES`, `RELAY_CALLBACK_REFUSED_NETWORKS` and `RELAY_LOG` change at once; the log says which
 have changed, and which other changes wait for a restart. The environment of a process cannot change. A `serve` that was
-started in a terminal, without `nohup`, ends when that closes.
+started in a terminal, without `nohup`, ends when that terminal closes.
 
-A setting that is left empty has its default. If one is misspelt or cannot be used, every command says so in one
-sentence and ends with status 2 before anything is started.
+An empty setting has its default. If a setting is misspelt or cannot be used, every command says so in one sentence and
+ends with status 2, before it starts anything.
 """
 
 

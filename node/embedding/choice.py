@@ -32,7 +32,7 @@ def load(name: str, models: Path) -> Model:
         raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
     folder = Path(name)
     if is_path(name) and not folder.exists():
-        raise ModelUnavailable(f"{name} is not there")
+        raise ModelUnavailable(f"{name} does not exist")
     if name and is_export(folder):
         return ExportedModel(folder)
     try:

@@ -92,7 +92,9 @@ def export(name: str, folder: Path) -> Description:
             except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
                 raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
             except _cut_short() as error:  # the library does not notice a full disk until it reads what it wrote
-                raise ExportFailed(f"a graph was cut short as it was written: make room in {folder.parent}") from error
+                raise ExportFailed(
+                    f"a graph was cut short while it was written: free some space in {folder.parent}"
+                ) from error
             sync_all(made)  # an export truncated by a power failure would never be replaced
             try:
                 made.rename(folder)  # atomic
@@ -150,7 +152,7 @@ def _write(original: OriginalModel, folder: Path) -> Description:
     if least_cosine(ExportedModel(folder), original) < QUANTISED:
         shutil.copyfile(exact, folder / GRAPH)
         if (least := least_cosine(ExportedModel(folder), original)) < EXACT:
-            raise ExportFailed(f"an exported vector and the original's have a cosine of {least:.4f}")
+            raise ExportFailed(f"the vectors of the export differ from the original's: their cosine is {least:.4f}")
     exact.unlink()
     return described
 

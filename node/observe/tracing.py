@@ -19,7 +19,7 @@ PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 def check(settings: Settings) -> None:
     """Raise ConfigError if traces are asked for and the packages for them are missing."""
     if settings.trace_url and not all(map(_is_there, PACKAGES)):
-        raise ConfigError(f"RELAY_TRACE_URL needs OpenTelemetry: {pip_install('otel')}")
+        raise ConfigError(f"RELAY_TRACE_URL needs OpenTelemetry: run {pip_install('otel')}")
 
 
 def tracing_of(settings: Settings, role: str) -> "Tracing | None":

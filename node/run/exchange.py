@@ -127,7 +127,7 @@ def read_header(line: bytes) -> ExportHeader:
     try:
         header = msgspec.json.decode(line, type=ExportHeader)
     except msgspec.DecodeError as error:
-        raise ExchangeError("this is no export of a relay node: its first line is no header") from error
+        raise ExchangeError("this is not an export of a relay node: its first line is not a header") from error
     if header.format != FORMAT or header.version != FORMAT_VERSION:
         raise ExchangeError(f"this is {header.format} {header.version}; this version reads {FORMAT} {FORMAT_VERSION}")
     return header
@@ -138,11 +138,11 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
     try:
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
-            raise ExchangeError(f"line {number} has no id")
+            raise ExchangeError(f"line {number} has no valid id")
         fields = {name: _bytes(value) for name, value in record.fields.items() if name not in LOCAL_FIELDS}
         _check(record, fields)
     except UNREADABLE as error:
-        raise ExchangeError(f"line {number} is no record: {type(error).__name__} {error}") from error
+        raise ExchangeError(f"line {number} is not a valid record: {type(error).__name__} {error}") from error
     match record.kind:
         case "reply":
             return "reply", await _import_reply(store, record, fields)
@@ -181,16 +181,16 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
     match record.kind:
         case "reply":
             if not 1 <= record.seq <= MAX_SEQ:
-                raise ValueError("no number of a reply")
+                raise ValueError("seq is not the number of a reply")
             reply_of(record.id, f"0-{record.seq}", named)
         case "thread":
             thread = thread_of(record.id, [fields.get(name) for name in THREAD_FIELDS])
             if thread is None or thread.status not in LISTS or not 0 <= thread.last_seq <= MAX_SEQ:
-                raise ValueError("no thread of a known status and number of replies")
+                raise ValueError("not a thread with a known status and number of replies")
         case "task":
             row = StoredTask(0, named | {b"more": b"1"})  # `more`, so that every field is decoded
             if row.status not in STATUSES or not row.is_contract:
-                raise ValueError("no contract of a known status")
+                raise ValueError("not a contract with a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
             if row.status not in OVER and b"result_schema" in named:
                 _require_schema(named[b"result_schema"])
@@ -199,9 +199,9 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             counts = [b"%d" % ChangeLog.of(named).count, *(named.get(name, b"0") for name in (b"attempt", b"failures"))]
             times = [named.get(name, b"0") for name in (b"lease_ms", b"retry_ms", b"review_ms")]
             if not all(each.isdigit() for each in (*counts, *times)):
-                raise ValueError("no number")
+                raise ValueError("a count or duration is not a number")
             if max(map(int, counts)) > MAX_SEQ or max(map(int, times)) > MAX_REVIEW_SECONDS * 1000:
-                raise ValueError("a number that is too large")
+                raise ValueError("a count or duration is too large")
         case _:
             pass
 
@@ -248,7 +248,7 @@ def _unpacked(task_id: str, packed: bytes) -> dict[bytes, bytes]:
     try:
         return unpack(packed)
     except (*UNREADABLE, zlib.error) as error:
-        how = f"relay-node admin tasks purge {task_id} removes it"
+        how = f"remove it with `relay-node admin tasks purge {task_id}`"
         raise ExchangeError(f"contract {task_id} is damaged ({error}): {how}") from error
 
 

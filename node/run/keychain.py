@@ -52,8 +52,8 @@ def check_secret(settings: Settings) -> None:
     source, secret = _given_or_kept(settings.secret, "RELAY_SECRET", settings.data_dir / SECRET)
     if source and (len(secret) < MIN_SECRET_LENGTH or len(set(secret)) < MIN_DIFFERENT or _repeats(secret)):
         raise ConfigError(
-            f"{source} can be guessed: it takes {MIN_SECRET_LENGTH} random characters or more, "
-            "such as `openssl rand -base64 32` prints"
+            f"{source} can be guessed: use at least {MIN_SECRET_LENGTH} random characters, "
+            "such as those that `openssl rand -base64 32` prints"
         )
 
 
@@ -121,7 +121,7 @@ def _kept(path: Path, make: Callable[[], str]) -> str:
                     path.hardlink_to(new.name)
             sync(path.parent)  # the bytes are on disk, but the name may not be
     except OSError as error:
-        raise unwritable(ConfigError, f"{path} cannot be kept", error) from error
+        raise unwritable(ConfigError, f"{path} cannot be written", error) from error
     return _read(path)
 
 
@@ -130,5 +130,5 @@ def _read(path: Path) -> str:
         return path.read_text().strip()
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read: {error.strerror}; run as the user who owns RELAY_DATA_DIR"
+            f"{path} cannot be read: {error.strerror}; run this command as the user who owns RELAY_DATA_DIR"
         ) from error

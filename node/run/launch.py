@@ -124,7 +124,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     Ends the process instead of returning: the interpreter would wait seconds for a thread that loads the model.
     """
     if find_spec("numpy") is None:
-        raise ConfigError(f"the worker needs an extra that is not installed: {pip_install('worker')}")
+        raise ConfigError(f"the worker needs packages that are not installed: run {pip_install('worker')}")
     settings = _prepare_role(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be handled
     is_checked = asyncio.run(check_redis(settings))
@@ -141,7 +141,7 @@ def prepare(settings: Settings) -> dict[str, str]:
     Raises ConfigError.
     """
     if settings.admin_port:
-        listener.bound(settings.admin_host, settings.admin_port, "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT").close()
+        listener.bound(settings.admin_host, settings.admin_port, "RELAY_ADMIN_HOST or RELAY_ADMIN_PORT").close()
     process.raise_descriptor_limit()
     _logger.info("starting", **_summary(settings))
     return keychain.environment(settings)
@@ -171,7 +171,7 @@ def _summary(settings: Settings) -> dict[str, object]:
 def _prepare_role(settings: Settings) -> Settings:
     """Call `prepare` in a process that may have no supervisor, and put the keys into its settings and environment."""
     if not settings.redis_url:
-        raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
+        raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which runs a Redis of its own")
     keys = prepare(settings)
     os.environ.update(keys)
     return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])

@@ -60,7 +60,7 @@ class AddressInUse(ConfigError):
     status = os.EX_TEMPFAIL
 
 
-def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, shared: bool = False) -> socket.socket:
+def bound(host: str, port: int, names: str = "RELAY_HOST or RELAY_PORT", *, shared: bool = False) -> socket.socket:
     """Return a socket bound to the address; no other socket can be bound to it, unless `shared`.
 
     Raises AddressInUse, or ConfigError if this machine has no such address; `names` are the settings to change.
@@ -79,7 +79,7 @@ def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, sha
     except (OSError, UnicodeError) as error:  # UnicodeError: the host is not a valid name
         why = f"cannot listen on {host} port {port}: {error.strerror if isinstance(error, OSError) else 'no such host'}"
         is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        raise (AddressInUse if is_taken else ConfigError)(f"{why}; choose others with {names}") from error
+        raise (AddressInUse if is_taken else ConfigError)(f"{why}; change {names}") from error
     return made
 
 

@@ -66,7 +66,7 @@ async def _refuse_unfinished_restore(store: Store) -> None:
     """Raise ConfigError if the data are an unfinished restore. Raises StoreUnavailable."""
     if await store.command("EXISTS", RESTORING):
         raise ConfigError(
-            "a restore into this Redis is under way, or was interrupted: let it end, or repeat `relay-node restore`"
+            "a restore into this Redis is under way, or was interrupted: let it finish, or repeat `relay-node restore`"
         )
 
 

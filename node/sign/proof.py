@@ -113,7 +113,7 @@ def verify_proof(proof: Proof) -> Proven:
     """
     if not proof.signature:
         raise SignatureWithheld(
-            "the signature is withheld, as one is that covers a header that may be a secret, or more than is kept"
+            "the node withholds the signature, as it covers a header that may be a secret, or more than the node keeps"
         )
     try:
         key = PublicKey.from_x(proof.key)

@@ -70,9 +70,9 @@ def locate(url: str) -> Location:
     # The error does not quote the wrong part, unlike below: it is the end of a password, which no message may show.
     is_cut_query = "@" in query and (unknown or not options or "@" in options.get("db", ""))
     if is_cut_query or ("@" in path and (scheme != "unix" or hosts)):
-        raise ValueError("a / or ? in a user or password is written %2F or %3F")
+        raise ValueError("write / as %2F and ? as %3F in a user name or password")
     if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))} is no option of {scheme}://")
+        raise ValueError(f"{', '.join(sorted(unknown))} is not an option of {scheme}://")
     cluster = scheme.endswith("+cluster")
     database = options.get("db", "" if scheme == "unix" else path.strip("/")) or "0"
     if not database.isdecimal() or (cluster and database != "0"):
@@ -86,11 +86,11 @@ def locate(url: str) -> Location:
     )
     if scheme == "unix":
         if not path:
-            raise ValueError("a unix:// URL has the path of a socket, such as unix:///run/redis.sock")
+            raise ValueError("a unix:// URL must name the path of a socket, such as unix:///run/redis.sock")
         return Location((ServerAddress(path=unquote(slash + path)),), access, cluster=False)
     servers = tuple(_server(part) for part in hosts.split(","))
     if len(servers) > 1 and not cluster:
-        raise ValueError("several hosts make a cluster: write redis+cluster://")
+        raise ValueError("only a cluster has several hosts: write redis+cluster://")
     return Location(servers, access, cluster)
 
 
@@ -106,7 +106,7 @@ def _tls(options: dict[str, str]) -> ssl.SSLContext:
         if options.get(name, values[0]) not in values:
             raise ValueError(f"{name}={options[name]} is not one of {', '.join(values)}")
     if "ssl_keyfile" in options and "ssl_certfile" not in options:
-        raise ValueError("ssl_keyfile is the key of a certificate: name that in ssl_certfile")
+        raise ValueError("ssl_keyfile needs its certificate: name the certificate in ssl_certfile")
     try:
         context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
         if "ssl_certfile" in options:

@@ -50,7 +50,7 @@ async def identify(store: Store, secret: str) -> None:
     except CommandFailed as failed:
         raise ConfigError(
             f"this Redis refuses what a node needs ({failed}): it has to be of version 7 or later, and "
-            "deploy/redis/users.acl has the rights of its users"
+            "deploy/redis/users.acl lists the permissions that its users need"
         ) from failed
     _judge(known, mine)
 

@@ -151,7 +151,7 @@ def test_reports_are_settled_and_clients_blocked_and_purged(operator: Operator) 
     noted(operator, thread)
     asked = operator.see("/admin/act/purge?id=127.0.0.1")
     assert thread in asked
-    assert "Nothing brings it back" in asked
+    assert "This cannot be undone" in asked
     assert operator.status(thread) == 200
     assert operator.confirm("purge", "127.0.0.1").status == 200
     assert operator.status(thread) == 404

@@ -328,7 +328,7 @@ async def test_what_expires_does_so_on_another_redis_too(tmp_path: Path) -> None
 def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: Path) -> None:
     with (
         shut(whole),
-        pytest.raises(BackupError, match="cannot be read: Permission denied; run this as the user who owns"),
+        pytest.raises(BackupError, match="cannot be read: Permission denied; run this command as the user who owns"),
     ):
         restore(Settings(data_dir=tmp_path / "node"), whole)
 
@@ -394,5 +394,5 @@ def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_
         restore(settings, whole)
     assert not settings.data_dir.exists()
     artifact.write_bytes(BYTES[1:])
-    with pytest.raises(BackupError, match="does not hold what was written"):
+    with pytest.raises(BackupError, match="does not hold the files that were backed up"):
         restore(settings, whole)

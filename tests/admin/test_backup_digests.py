@@ -155,7 +155,7 @@ async def test_a_restore_that_was_interrupted_is_not_gone_on_with_by_another_bac
     with RedisServer(tmp_path / "target") as server:
         settings = Settings(redis_url=server.url)
         await fill(settings, tmp_path / "new", "new", is_first=True, is_last=False)
-        with pytest.raises(BackupError, match="has a part of another backup"):
+        with pytest.raises(BackupError, match="holds part of another backup"):
             await fill(settings, tmp_path / "old", "old", is_first=True, is_last=True)
         await fill(settings, tmp_path / "new", "new", is_first=True, is_last=True)
         assert server.do("KEYS", "*") == [b"thread:{00}:new"]

@@ -27,7 +27,7 @@ def test_check_of_a_fresh_machine_finds_nothing_missing(capsys: pytest.CaptureFi
     assert said["Redis"].startswith("ok embedded")
     assert said["durability"].startswith("ok appendonly yes, appendfsync always")
     assert said["sharded pub/sub"].startswith("ok")
-    assert said["data"] == "ok no node has written its mark there yet"
+    assert said["data"] == "ok no node has used this Redis yet"
     assert not (tmp_path / "data").exists()
 
 
@@ -36,7 +36,7 @@ def test_check_does_not_mistake_the_data_of_a_stopped_node_for_no_data(
 ) -> None:
     (tmp_path / "data" / "redis").mkdir(parents=True)
     assert main(["check"]) == 0
-    assert _findings(capsys)["data"] == f"note of a node in {tmp_path / 'data'} that does not run: not looked at"
+    assert _findings(capsys)["data"] == f"note not checked: the node in {tmp_path / 'data'} is not running"
 
 
 def test_check_names_each_thing_that_a_redis_lacks(
@@ -53,7 +53,7 @@ def test_check_names_each_thing_that_a_redis_lacks(
         assert said["base URL"] == "ok https://relay.example"
         monkeypatch.setenv("RELAY_SEARCH_URL", f"redis://127.0.0.1:{free_port()}")
         assert main(["check"]) == 1
-        assert _findings(capsys)["search engine"].startswith("missing not known: ")
+        assert _findings(capsys)["search engine"].startswith("missing unknown: ")
         monkeypatch.delenv("RELAY_SEARCH_URL")
         server.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
         main(["check"])
@@ -74,10 +74,10 @@ def test_check_says_whose_data_a_redis_holds(
         monkeypatch.setenv("RELAY_REDIS_URL", server.url)
         server.do("HSET", keys.IDENTITY, "schema", SCHEMA, "secret", fingerprint(GOOD_SECRET))
         main(["check"])
-        assert _findings(capsys)["data"].startswith(f"note of schema {SCHEMA}; whose it is was not compared")
+        assert _findings(capsys)["data"].startswith(f"note schema {SCHEMA}; not checked whether it is this node's")
         monkeypatch.setenv("RELAY_SECRET", GOOD_SECRET)
         main(["check"])
-        assert _findings(capsys)["data"] == f"ok of this node, schema {SCHEMA}"
+        assert _findings(capsys)["data"] == f"ok this node's, schema {SCHEMA}"
         monkeypatch.setenv("RELAY_SECRET", GOOD_SECRET[::-1])
         assert main(["check"]) == 1
         said = "missing this Redis holds the data of a node with another RELAY_SECRET"
@@ -95,7 +95,7 @@ def test_check_says_that_a_model_is_not_there(
     monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
     monkeypatch.setenv("RELAY_EMBEDDING_MODEL", f"{tmp_path}/model")
     assert main(["check"]) == 1
-    said = f"missing RELAY_EMBEDDING_MODEL={tmp_path}/model is not there for this user"
+    said = f"missing RELAY_EMBEDDING_MODEL={tmp_path}/model does not exist for this user"
     assert _findings(capsys)["embedding model"] == said
     named = "sentence-transformers/all-MiniLM-L6-v2"  # on the model hub, which `check` does not contact
     monkeypatch.setenv("RELAY_EMBEDDING_MODEL", named)
@@ -103,7 +103,7 @@ def test_check_says_that_a_model_is_not_there(
     assert _findings(capsys)["embedding model"] == f"ok {named}"
     monkeypatch.setenv("RELAY_EMBEDDING_MODEL", "none")
     main(["check"])
-    assert _findings(capsys)["embedding model"] == "note none, so search is by text alone"
+    assert _findings(capsys)["embedding model"] == "note none, so search is by text only"
 
 
 def test_check_says_how_there_may_be_a_model_where_only_exported_ones_can_be_run(
@@ -113,7 +113,7 @@ def test_check_says_how_there_may_be_a_model_where_only_exported_ones_can_be_run
     monkeypatch.setitem(sys.modules, "torch", None)
     main(["check"])
     said = _findings(capsys)["embedding model"]
-    assert said.startswith("missing no torch: ")
+    assert said.startswith("missing torch not installed: ")
     assert said.endswith("'relay-node[worker]', or name an exported model in RELAY_EMBEDDING_MODEL")
     monkeypatch.setitem(sys.modules, "numpy", None)
     main(["check"])
@@ -161,7 +161,7 @@ def test_check_wants_a_replica_where_a_replica_is_promised(
         main(["check"])
         finding = _findings(capsys)["durability"]
         assert finding.startswith("missing"), "a server without its replica was called fine, and took no writes"
-        assert finding.endswith("min-replicas-to-write 1: Redis takes no writes, for 0 replicas follow")
+        assert finding.endswith("min-replicas-to-write 1: Redis refuses writes, as too few replicas follow (0)")
         with RedisServer(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}"):
             until(lambda: server.info("replication")["min_slaves_good_slaves"] == 1, "the replica follows")
             main(["check"])
@@ -215,10 +215,10 @@ def test_check_refuses_keys_that_others_can_read(
     (tmp_path / "data" / "secret").chmod(0o644)
     monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
     main(["check"])
-    assert _findings(capsys)["keys"] == f"missing others can read {tmp_path}/data/secret: chmod 600"
+    assert _findings(capsys)["keys"] == f"missing other users can read {tmp_path}/data/secret: run chmod 600"
     (tmp_path / "data" / "secret").chmod(0o600)
     main(["check"])
-    kept, needed = f"kept in {tmp_path}/data", "every host of this node needs the same two"
+    kept, needed = f"kept in {tmp_path}/data", "every host of this node needs the same two keys"
     assert _findings(capsys)["keys"] == f"note RELAY_SECRET is {kept}, RELAY_SIGNING_KEY is {kept}: {needed}"
     monkeypatch.setenv("RELAY_SECRET", GOOD_SECRET)
     main(["check"])
@@ -234,10 +234,10 @@ def test_check_tries_the_blob_store_with_bytes_that_it_removes_again(
     blobs = tmp_path / "blobs"
     monkeypatch.setenv("RELAY_BLOB_URL", f"file://{blobs}")
     main(["check"])
-    assert _findings(capsys)["blob store"] == f"ok {blobs} will be made"
+    assert _findings(capsys)["blob store"] == f"ok {blobs} will be created"
     blobs.mkdir()
     main(["check"])
-    assert _findings(capsys)["blob store"] == f"ok file://{blobs}: written, read and deleted"
+    assert _findings(capsys)["blob store"] == f"ok file://{blobs}: test bytes written, read and deleted"
     assert list(blobs.iterdir()) == []
 
 

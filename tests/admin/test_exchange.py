@@ -168,10 +168,10 @@ async def test_a_thread_that_is_here_gets_no_replies_of_another_node(
 async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_path: Path) -> None:
     file = tmp_path / "file"
     for content, sentence in (
-        ("{}", "no header"),
+        ("{}", "not a header"),
         (json.dumps(HEADER | {"version": 9}), "this version"),
         (json.dumps(HEADER | {"format": "other"}), "this is other 1"),
-        (f'{json.dumps(HEADER)}\n{{"kind":"artifact","id":"x","fields":{{}}}}', "line 2 has no id"),
+        (f'{json.dumps(HEADER)}\n{{"kind":"artifact","id":"x","fields":{{}}}}', "line 2 has no valid id"),
     ):
         file.write_text(content)
         ran = await admin("import", str(file))
@@ -232,7 +232,7 @@ async def test_what_could_not_be_shown_or_changed_is_not_imported(
     file = tmp_path / "file"
     file.write_text("\n".join(json.dumps(line) for line in (HEADER, {"kind": kind, "id": FOREIGN, "fields": fields})))
     ran = await admin("import", str(file))
-    assert (ran.status, "line 2 is no record" in ran.out) == (1, True)
+    assert (ran.status, "line 2 is not a valid record" in ran.out) == (1, True)
     assert not await node.names(f"*{FOREIGN}*")
 
 

@@ -92,10 +92,10 @@ async def test_a_command_without_an_audit_entry_says_what_it_did_or_why_it_faile
     ran = await admin("threads", "close", thread)
     assert (ran.status, ran.err) == (0, "")
     assert "closed" in ran.out
-    assert "this is done, and not in the audit" in ran.out
+    assert "this was done, but is not in the audit log" in ran.out
     ran = await admin("threads", "close", UNKNOWN_ID)
     assert ran.status == 1
-    assert "this is not in the audit" in ran.out
+    assert "this is not in the audit log" in ran.out
     ran = await admin("threads", "show", UNKNOWN_ID)
     assert (ran.status, ran.err) == (1, "relay-node: No thread has this id.\n")
 
@@ -111,7 +111,7 @@ def test_check_reports_full_memory_with_an_alarm_or_without(
     assert main(["check"]) == 1
     (memory,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "memory")
     assert memory.startswith("missing")
-    assert memory.endswith("Redis takes no writes; see docs/operations.md")
+    assert memory.endswith("Redis refuses writes; see docs/operations.md")
 
 
 @pytest.mark.parametrize(("alarm", "mark"), [("0", "ok"), ("80", "missing")])
@@ -124,4 +124,4 @@ def test_check_tells_of_a_limit_of_the_settings_that_only_the_alarm_knows(
     main(["check"])
     (memory,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "memory")
     assert memory.startswith(mark)
-    assert "Redis takes no writes" not in memory
+    assert "Redis refuses writes" not in memory

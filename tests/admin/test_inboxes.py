@@ -27,7 +27,7 @@ async def test_a_count_says_which_inboxes_are_not_counted(
     assert (await admin("inboxes", "count")).out == "0 inboxes\n"
     monkeypatch.setenv("RELAY_LIMIT_INBOX", "0")
     _, said = (await admin("inboxes", "count")).out.splitlines()
-    assert said == "those opened while RELAY_LIMIT_INBOX is 0 are not among them"
+    assert said == "inboxes opened while RELAY_LIMIT_INBOX is 0 are not counted"
 
 
 async def test_an_inbox_is_closed_by_the_operator(node: NodeUnderTest, admin: Admin) -> None:

@@ -52,7 +52,7 @@ async def test_redis_takes_no_writes(node: NodeUnderTest, own_redis: RedisServer
     own_redis.do("CONFIG", "SET", "min-replicas-to-write", "1")
     assert (await admin("status", "--json")).data["no_writes"] == NO_REPLICAS
     assert f"refused: {NO_REPLICAS}" in (await admin("status")).out
-    assert f"Redis takes no writes: {NO_REPLICAS}." in await overview(node)
+    assert f"Redis refuses writes: {NO_REPLICAS}." in await overview(node)
 
 
 async def test_the_redis_to_search_in_does_not_answer(
@@ -75,7 +75,7 @@ async def test_memory_is_full(node: NodeUnderTest, own_redis: RedisServer, admin
     assert status["no_writes"] == "Redis is out of memory"
     assert {"thread", "task", "reply"} <= set(status["refused"]["memory.low"])
     page = await overview(node)
-    assert "Redis takes no writes: Redis is out of memory." in page
+    assert "Redis refuses writes: Redis is out of memory." in page
     assert "memory.low" in page
 
 

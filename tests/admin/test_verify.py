@@ -148,7 +148,7 @@ async def test_a_post_whose_body_is_not_public_can_neither_be_shown_true_nor_fal
     assert await asyncio.to_thread(main, ["verify", str(tmp_path / "record.json")]) == 3
     assert capsys.readouterr().out == (
         f"task {task['id']}: cannot be checked: "
-        "the signed body is withheld, as one is that holds a callback address or a key\n"
+        "the node withholds the signed body, as it contains a callback address or a key\n"
     )
 
 
@@ -286,7 +286,7 @@ async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: 
     assert (record["id"], "result_schema" in record) == (task["id"], False)
     verdict = verdict_of("task", record)
     assert (verdict.kind, verdict.id, verdict.outcome) == ("task", task["id"], "withheld")
-    assert verdict.reason == "it has no result_schema, as in a list of tasks"
+    assert verdict.reason == "the record has no result_schema, as in a list of tasks"
 
 
 def test_verify_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

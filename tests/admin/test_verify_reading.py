@@ -141,8 +141,8 @@ async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.
         (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),
         (200, b'{"title": "t", "replies": 1}', "its replies cannot be read"),
         (200, b" " * 9_000_000, "the answer is longer than 8388608 bytes"),
-        (302, b"", "it answered 302"),
-        (404, b"{}", "it answered 404"),
+        (302, b"", "the server answered 302"),
+        (404, b"{}", "the server answered 404"),
     ],
 )
 def test_an_answer_that_is_no_record_is_one_sentence(

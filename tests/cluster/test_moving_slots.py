@@ -191,7 +191,7 @@ async def test_a_backup_during_which_a_slot_has_moved_fails(
 
     monkeypatch.setattr(backup, "snapshot", copy_and_move)
     settings = Settings(redis_url=cluster.url, data_dir=tmp_path / "node")
-    with pytest.raises(BackupError, match="slots of the Redis Cluster have moved"):
+    with pytest.raises(BackupError, match="slots of the Redis Cluster moved during the backup"):
         await back_up(settings, store, tmp_path / "backup", {})
     assert not (tmp_path / "backup").exists()
     assert len((await back_up(settings, store, tmp_path / "backup", {})).redis) == cluster.primaries

@@ -63,7 +63,7 @@ def test_a_setting_that_is_left_empty_has_its_default(written: Path) -> None:
 
 def test_it_cannot_say_where_it_is_itself(written: Path) -> None:
     written.write_text('data_dir = "/elsewhere"')
-    with pytest.raises(ConfigError, match="for the environment"):
+    with pytest.raises(ConfigError, match="set them in the environment, not in it"):
         load({"RELAY_DATA_DIR": str(written.parent)})
 
 
@@ -111,9 +111,9 @@ def test_a_file_that_is_named_must_be_there(written: Path) -> None:
             "[limit]\nrelay = 'a/b'",
             "RELAY_LIMIT_RELAY='a/b': 'a/b' is not <count>/<seconds> of at most 1000000000/31622400, such as 10/60",
         ),
-        ("callback_schedule = 'a'", "RELAY_CALLBACK_SCHEDULE='a': 'a' are not up to 100 pauses"),
+        ("callback_schedule = 'a'", "RELAY_CALLBACK_SCHEDULE='a': 'a' is not a list of up to 100 pauses"),
         ("port = 'eighty'", "RELAY_PORT='eighty': write an integer from 1 to 65535"),
-        ("port = 2026-01-01", "port is neither"),
+        ("port = 2026-01-01", "port must be text, a number, or a list of these"),
         ("workers = [[]]\n[limit.relay]\nx = 1", "RELAY_LIMIT_RELAY_X is not a setting"),
     ],
 )
@@ -139,7 +139,7 @@ def test_what_is_there_and_not_a_file_is_an_error(written: Path, *, by_name: boo
 
 
 def test_who_may_not_look_into_the_data_directory_is_told_who_to_be(tmp_path: Path) -> None:
-    said = r"relay.toml cannot be read: Permission denied; run this as the user of the node"
+    said = r"relay.toml cannot be read: Permission denied; run this command as the node's user"
     with shut(tmp_path), pytest.raises(ConfigError, match=said):
         load({"RELAY_DATA_DIR": str(tmp_path)})
     with pytest.raises(ConfigError, match=r"relay.toml cannot be read: File name too long$"):
@@ -163,7 +163,7 @@ def test_credentials_of_the_bucket_are_read_from_files_too(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b" \n", "the file is empty"), (b"x" * 65_537, "the file is too large"), (b"\xff", "not text")],
+    [(b" \n", "the file is empty"), (b"x" * 65_537, "the file is larger than 64 KiB"), (b"\xff", "not UTF-8 text")],
 )
 def test_a_file_that_holds_no_secret_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "value").write_bytes(content)

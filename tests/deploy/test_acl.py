@@ -74,7 +74,7 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
         refused = command(tmp_path / "data", "admin", "backup", str(tmp_path / "other"), RELAY_REDIS_URL=node_url)
         assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
         assert "Redis refuses a command (REPLCONF: NOPERM" in refused.stderr
-        assert "set RELAY_REDIS_URL to that of relay-operator" in refused.stderr
+        assert "set RELAY_REDIS_URL to one for relay-operator" in refused.stderr
         assert "out of reach" not in refused.stderr
         assert not (tmp_path / "other").exists()
         denied = command(tmp_path / "data", "admin", "status", RELAY_REDIS_URL=server.urls["relay-replica"])

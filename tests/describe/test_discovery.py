@@ -184,7 +184,7 @@ def test_llms_full_lists_the_whole_catalogue_of_errors() -> None:
 
 def test_llms_full_tells_the_limits_that_are_set() -> None:
     text = full_text(Settings(limits=Limits(relay=Limit(3, 7), search=Limit(0, 1))))
-    assert "| relay | POST relay and wire/stream | 3 in 7 s |" in text
+    assert "| relay | relay messages (POST /api/v1/relay and /api/v1/wire/stream) | 3 in 7 s |" in text
     assert "| search | searches of the board, of contracts and of agents | none |" in text
     assert [row[0] for row in limits(Limits())] == list(Limits.__struct_fields__)
 

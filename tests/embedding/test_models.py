@@ -135,7 +135,7 @@ def test_on_a_full_disk_an_export_says_so_and_leaves_nothing(
 
     monkeypatch.setattr(exporting, "_quantise", without_room)
     try:
-        with pytest.raises(ExportFailed, match=f"make room in {tmp_path}"):
+        with pytest.raises(ExportFailed, match=f"free some space in {tmp_path}"):
             export("", tmp_path / "model")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -180,7 +180,7 @@ def test_a_name_of_the_hub_is_not_taken_for_a_path(name: str, is_one: bool) -> N
 def test_of_a_folder_that_is_not_there_or_is_damaged_only_that_is_said(tmp_path: Path) -> None:
     """The message must not mention what another kind of model would need, such as torch, if that is not installed."""
     folder = tmp_path / "model"
-    with capture_logs() as logged, pytest.raises(ModelUnavailable, match="model is not there"):
+    with capture_logs() as logged, pytest.raises(ModelUnavailable, match="model does not exist"):
         load(str(folder), tmp_path / "models")
     shutil.copytree(exported_model(), folder)
     (folder / GRAPH).write_bytes(b"no graph")

@@ -35,7 +35,7 @@ def test_a_node_whose_disk_was_full_goes_on_by_itself_with_all_that_it_acknowled
         assert all(kept)
         disk.fill()
         ended = node.line("child ended", child="redis")
-        assert "0 MiB of disk are free" in ended["said"]
+        assert "only 0 MiB of disk space are free" in ended["said"]
         assert not relayed(10)
         disk.make_room()
         until(lambda: relayed(11), "the node takes messages again")
@@ -68,7 +68,9 @@ def test_a_disk_without_room_for_the_name_of_its_holder_is_locked_all_the_same(d
 
 def test_a_key_that_cannot_be_kept_for_lack_of_disk_may_be_kept_later(disk: LosingDisk) -> None:
     disk.fill()
-    with pytest.raises(ConfigError, match="secret cannot be kept: No space left on device; make room there") as raised:
+    with pytest.raises(
+        ConfigError, match="secret cannot be written: No space left on device; free some space there"
+    ) as raised:
         environment(Settings(data_dir=disk.mount))
     assert raised.value.status == os.EX_TEMPFAIL
     assert not list(disk.mount.iterdir())

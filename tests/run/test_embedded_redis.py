@@ -158,7 +158,7 @@ def test_a_directory_that_others_may_enter_is_not_taken_for_the_socket(tmp_path:
 
 
 def test_a_directory_has_one_server_at_a_time(server: EmbeddedRedis) -> None:
-    with pytest.raises(EmbeddedError, match=f"in use by the node of process {os.getpid()}"):
+    with pytest.raises(EmbeddedError, match=f"in use by a node, process {os.getpid()}"):
         EmbeddedRedis(server.directory.parent)
     server.close()
     with EmbeddedRedis(server.directory.parent) as next_server:
@@ -296,7 +296,7 @@ def test_the_last_words_of_a_killed_server_name_the_signal_and_the_disk(tmp_path
         process.wait()
         words = server.last_words()
     assert words.startswith("killed by signal 9; ")
-    assert words.endswith(" MiB of disk are free")
+    assert words.endswith(" MiB of disk space are free")
 
 
 def test_a_server_that_is_killed_at_its_start_may_be_tried_again(
@@ -327,7 +327,7 @@ def test_without_the_bundled_server_the_one_on_path_is_used(tmp_path: Path, monk
     bundled = find_server()
     _hide_packages(monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(EmbeddedError, match=r"or install redis-server >= 7, or set RELAY_REDIS_URL") as refused:
+    with pytest.raises(EmbeddedError, match=r"or install redis-server 7 or later, or set RELAY_REDIS_URL") as refused:
         find_server()
     # A shell may find another pip.
     assert f"{sys.executable} -m pip install 'relay-node[embedded]'" in str(refused.value)
@@ -378,7 +378,9 @@ def test_another_user_is_told_who_to_be(tmp_path: Path, monkeypatch: pytest.Monk
     with EmbeddedRedis(tmp_path) as server:
         server.start()
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-        with pytest.raises(EmbeddedError, match=r"is another user's: run this as the node's user, `sudo -u \w+ …`"):
+        with pytest.raises(
+            EmbeddedError, match=r"belongs to another user: run this command as the node's user, `sudo -u \w+ …`"
+        ):
             running(tmp_path)
-        with pytest.raises(EmbeddedError, match="is another user's"):
+        with pytest.raises(EmbeddedError, match="belongs to another user"):
             EmbeddedRedis(tmp_path)

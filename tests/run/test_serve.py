@@ -223,7 +223,7 @@ def test_a_second_node_on_the_same_data_is_refused_in_one_sentence(lasting: Node
     with NodeProcess(lasting.folder) as second:
         assert second.start().wait() == 2
         assert second.words() == (
-            f"relay-node: {lasting.folder}/redis is in use by the node of process {lasting.pid}: stop it first\n"
+            f"relay-node: {lasting.folder}/redis is in use by a node, process {lasting.pid}: stop it first\n"
         )
     assert lasting.get("/worker")
 

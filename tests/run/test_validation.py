@@ -42,7 +42,7 @@ def test_a_directory_below_one_whose_name_is_not_utf_8_is_not_used(monkeypatch: 
     ("finding", "setting", "said"),
     [
         (check.blobs, "blob_url", "private is not writable: set RELAY_BLOB_URL"),
-        (check.model, "embedding_model", "is not there for this user"),
+        (check.model, "embedding_model", "does not exist for this user"),
     ],
 )
 def test_check_says_what_is_missing(
@@ -57,5 +57,5 @@ def test_check_of_the_data_of_another_user_goes_on(closed: Path) -> None:
     settings = Settings(data_dir=closed)
     assert existing(closed / "redis") == closed
     assert check.data_dir(settings).mark == "missing"
-    assert "another user's" in list(check.store(settings))[-1].sentence
+    assert "belongs to another user" in list(check.store(settings))[-1].sentence
     assert check.keys(settings).mark == "ok"

@@ -101,7 +101,7 @@ def test_check_names_a_setting_that_a_server_does_not_tell(server: RedisServer) 
         return cast("RedisReply", asyncio.run(consult(location.servers[0], location.access, TIMEOUT, *words)))
 
     *_, last = server_findings(Settings(), "", told)
-    assert last == Finding("note", "durability", "unknown, CONFIG GET does not tell appendfsync")
+    assert last == Finding("note", "durability", "unknown, CONFIG GET does not report appendfsync")
 
 
 async def test_a_cluster_keeps_what_its_weakest_primary_keeps(tmp_path: Path, open_store: Opener) -> None:

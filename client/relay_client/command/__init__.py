@@ -23,12 +23,12 @@ INTERRUPTED = 130  # as shells report SIGINT
 
 NODE = "http://127.0.0.1:8000"
 ENVIRONMENT = """environment:
-  RELAY_NODE         address of the node; http://127.0.0.1:8000 without it
+  RELAY_NODE         URL of the node; default: http://127.0.0.1:8000
   RELAY_KEY          key file that requests are signed with
   RELAY_INBOX        address of your inbox
-  RELAY_INBOX_TOKEN  its token
+  RELAY_INBOX_TOKEN  token of your inbox
 
-exit codes: 0 done, 1 refused, 2 wrong usage, 3 node not reached, 5 time over"""
+exit codes: 0 done, 1 refused, 2 wrong usage, 3 node not reached, 5 timed out"""
 
 
 def parser() -> ArgumentParser:
@@ -47,7 +47,7 @@ def parser() -> ArgumentParser:
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     for part in (board, inbox, tasks, agents, artifacts, node):
         part.add(commands)
-    completion = commands.add_parser("completion", help="a script that completes this command in a shell")
+    completion = commands.add_parser("completion", help="print a script with which a shell completes this command")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run=None)
     return made
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error(given, InvalidAnswer(f"the answer has no {missing}"))
         return REFUSED
     except UNLIKE_A_NODE as odd:
-        error(given, InvalidAnswer(f"the answer is not like that of a node: {odd}"))
+        error(given, InvalidAnswer(f"the answer does not look like a node's: {odd}"))
         return REFUSED
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explain(url: str) -> None:
     """Say why a node may not have been reached."""
     if url == NODE:
-        note("relay: which node is said by --node or RELAY_NODE")
+        note("relay: to use another node, give --node or set RELAY_NODE")
     parts = urlsplit(url)
     proxies = getproxies()
     if (proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or ""):
-        note("relay: it was called by way of the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names")
+        note("relay: the request went through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names")

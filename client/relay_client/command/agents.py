@@ -12,20 +12,28 @@ from relay_client.errors import UsageError
 def add(commands: Commands) -> None:
     agents = group(commands, "agents", "the directory of agents")
     find = command(agents, "find", _find, "find agents by what they can do")
-    find.add_argument("query", help="in your own words")
-    find.add_argument("--limit", type=int, default=5)
-    find.add_argument("--threshold", type=float, default=0.7, help="least score, 0 to 1")
-    find.add_argument("--live", action="store_true", help="only those that answer")
-    register = command(agents, "register", _register, "list your agent, or renew its entry")
-    register.add_argument("--url", help="of its agent card, which the node fetches and checks")
-    register.add_argument("--card", metavar="FILE", help="an A2A agent card in JSON; else the following")
-    register.add_argument("--name")
-    register.add_argument("--description")
-    register.add_argument("--skill", action="append", metavar="NAME=MEANING", help="as often as you like")
-    remove = command(agents, "remove", _remove, "remove your agent's entry")
-    remove.add_argument("id")
+    find.add_argument("query", help="what an agent should be able to do, in your own words")
+    find.add_argument("--limit", type=int, default=5, help="maximum number of agents to show; default: %(default)s")
+    find.add_argument("--threshold", type=float, default=0.7, help="lowest score, 0 to 1; default: %(default)s")
+    find.add_argument("--live", action="store_true", help="only agents that answer")
+    register = command(agents, "register", _register, "list your agent in the directory, or renew its entry")
+    register.add_argument("--url", help="URL of its agent card, which the node fetches and checks")
+    register.add_argument(
+        "--card",
+        metavar="FILE",
+        help="file with its A2A agent card in JSON; else --name, --description and --skill make one",
+    )
+    register.add_argument("--name", help="name of the agent")
+    register.add_argument("--description", help="what the agent does")
+    register.add_argument("--skill", action="append", metavar="NAME=MEANING", help="what it can do; may be repeated")
+    remove = command(agents, "remove", _remove, "remove your agent's entry from the directory")
+    remove.add_argument("id", help="id of the entry")
     for proven in (register, remove):
-        proven.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of your inbox; else --key")
+        proven.add_argument(
+            "--token",
+            default=environment("RELAY_INBOX_TOKEN"),
+            help="token of the inbox that proves the entry; default: RELAY_INBOX_TOKEN; or sign with --key",
+        )
 
 
 def _find(given: Namespace) -> None:
@@ -33,7 +41,7 @@ def _find(given: Namespace) -> None:
         found = relay.agents.search(given.query, limit=given.limit, threshold=given.threshold, live=given.live)
     nothing_found(given, found)
     for hit in found["hits"]:
-        place = hit["url"] or "not to be reached yet: its key has no inbox"
+        place = hit["url"] or "cannot be reached yet: its key has no inbox"
         text = f"{hit['score']:.2f}  {hit['name']}: {hit['skill'] or hit['snippet']}\n      {place}"
         show(given, hit, text)
 

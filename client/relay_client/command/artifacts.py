@@ -11,17 +11,21 @@ from relay_client.errors import UsageError
 
 def add(commands: Commands) -> None:
     artifact = group(commands, "artifact", "large bytes, stored for a while")
-    put = command(artifact, "put", _put, "store a file; shows its id once the node has verified it")
-    put.add_argument("file", help="- reads it from standard input")
-    put.add_argument("--publisher", metavar="NAME", default="relay-command", help="your public name")
-    put.add_argument("--type", metavar="MEDIA_TYPE", help="else by the name of the file")
-    put.add_argument("--filename", metavar="NAME", help="else that of the file")
-    get = command(artifact, "get", _get, "save an artifact, if its digest is right")
-    get.add_argument("id")
-    get.add_argument(
-        "file", nargs="?", help="- writes it to standard output; else the name that it was stored with, here"
+    put = command(artifact, "put", _put, "store a file, and show its id once the node has verified it")
+    put.add_argument("file", help="file to store; - reads it from standard input")
+    put.add_argument(
+        "--publisher", metavar="NAME", default="relay-command", help="your public name; default: %(default)s"
     )
-    get.add_argument("--force", action="store_true", help="replace a file that is there")
+    put.add_argument("--type", metavar="MEDIA_TYPE", help="media type of the file; default: guessed from its name")
+    put.add_argument("--filename", metavar="NAME", help="name to store it with; default: the name of the file")
+    get = command(artifact, "get", _get, "save an artifact, once its digest is verified")
+    get.add_argument("id", help="id of the artifact")
+    get.add_argument(
+        "file",
+        nargs="?",
+        help="file to save it in; - writes it to standard output; default: its stored name, in the current directory",
+    )
+    get.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def _put(given: Namespace) -> None:
@@ -41,7 +45,7 @@ def _get(given: Namespace) -> None:
             return
         target = Path(given.file or _name(relay.artifacts.get(given.id)["filename"], given.id))
         if target.exists() and not given.force:
-            raise UsageError(f"{target} exists; --force replaces it")
+            raise UsageError(f"{target} exists already; --force replaces it")
         saved = relay.artifacts.download(given.id, target, progress=progress())
     show(given, {**saved, "file": str(target)}, str(target))
 

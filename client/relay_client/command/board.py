@@ -15,19 +15,25 @@ def add(commands: Commands) -> None:
     send = command(commands, "send", _send, "relay a message to everybody, or send one to an inbox")
     send.add_argument("text", help="plain English; - reads it from standard input")
     send.add_argument("--private", action="store_true", help="keep it off the board")
-    send.add_argument("--callback", metavar="URL", help="is told of replies on the board")
+    send.add_argument("--callback", metavar="URL", help="URL that is called when somebody replies on the board")
     send.add_argument(
         "--to",
         metavar="ADDRESS",
         type=inbox.inbox_address,
-        help=f"{inbox.INBOX}; what follows, but --author, is for messages to one",
+        help=f"send it to an inbox: {inbox.INBOX}; except --author, the options below are for this only",
     )
     inbox.message_options(send)
     tail = command(commands, "tail", _tail, "follow events as they happen")
-    tail.add_argument("topic", help="board, tasks, agents, thread:ID, task:ID, session:ID or inbox:ADDRESS")
-    tail.add_argument("--types", default="", help="of these types only, comma-separated")
-    tail.add_argument("--cursor", default="now", help="after this event's id; earliest for all there are")
-    tail.add_argument("--number", metavar="N", type=int, default=0, help="end after so many")
+    tail.add_argument(
+        "topic", help="what to follow: board, tasks, agents, thread:ID, task:ID, session:ID or inbox:ADDRESS"
+    )
+    tail.add_argument("--types", default="", help="only events of these types, comma-separated")
+    tail.add_argument(
+        "--cursor",
+        default="now",
+        help="begin after the event with this id; earliest: with the oldest event kept; default: now",
+    )
+    tail.add_argument("--number", metavar="N", type=int, default=0, help="end after this many events; default: never")
     inbox.owner_options(tail)
 
 
@@ -40,7 +46,7 @@ def _send(given: Namespace) -> None:
     with connected(given) as relay:
         sent = relay.messages.send(said, public=False if given.private else None, callback_url=given.callback)
     if sent is None:
-        raise RelayError("not kept: the node takes the third message of the same text in a minute for a loop")
+        raise RelayError("not kept: the node takes the third message with the same text within a minute for a loop")
     show(given, sent, sent.get("post_url") or sent["reference_id"])
 
 

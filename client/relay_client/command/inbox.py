@@ -25,7 +25,7 @@ PAGE = 100  # messages read at a time
 SETTLE_TRIES = 1000  # as many as time allows: the work is done
 ONLY = ("subject", "in_reply_to", "thread", "artifact", "expires")
 """Options that relayed messages do not have. `reply_to` is not among them, because RELAY_INBOX may have set it."""
-INBOX = "the inbox, or the URL at which agents find shows it"
+INBOX = "address of the inbox, or its URL as `relay agents find` shows it"
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
 
@@ -33,44 +33,74 @@ UNFIT = (413, 422)
 def add(commands: Commands) -> None:
     ask = command(commands, "ask", _ask, "send a message to an inbox and wait for its answer")
     ask.add_argument("to", metavar="ADDRESS", type=inbox_address, help=INBOX)
-    ask.add_argument("text", help="- reads it from standard input")
-    ask.add_argument("--wait", metavar="SECONDS", type=seconds, default=ANSWER_SECONDS, help="for the answer")
+    ask.add_argument("text", help="what to send; - reads it from standard input")
+    ask.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=seconds,
+        default=ANSWER_SECONDS,
+        help="how long to wait for the answer; default: %(default)g",
+    )
     message_options(ask)
-    receipt = command(commands, "receipt", _receipt, "what became of a message that you sent to an inbox")
+    receipt = command(commands, "receipt", _receipt, "show what became of a message that you sent to an inbox")
     receipt.add_argument("to", metavar="ADDRESS", type=inbox_address, help=INBOX)
-    receipt.add_argument("id", help="of the message")
-    receipt.add_argument("--token", metavar="RECEIPT_TOKEN", required=True, help="as ask or send showed it")
-    receipt.add_argument("--wait", metavar="SECONDS", type=seconds, default=0.0, help="for the answer")
+    receipt.add_argument("id", help="id of the message")
+    receipt.add_argument(
+        "--token",
+        metavar="RECEIPT_TOKEN",
+        required=True,
+        help="receipt token of the message, as `relay ask` or `relay send` showed it",
+    )
+    receipt.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=seconds,
+        default=0.0,
+        help="how long to wait for the answer; default: %(default)g",
+    )
     inbox = group(commands, "inbox", "your inbox: an address that anybody can write to")
-    opening = command(inbox, "open", _open, "open an inbox, or renew it; with --key, that of the key")
+    opening = command(inbox, "open", _open, "open an inbox, or renew it; with --key, the inbox of that key")
     opening.add_argument("--label", help="a name that everybody sees")
-    opening.add_argument("--description", help="what one may write to it for")
+    opening.add_argument("--description", help="what others may write to it about; everybody sees it")
     opening.add_argument("--policy", choices=("open", "signed", "contacts"), help="who may write to it")
-    opening.add_argument("--contact", action="append", metavar="ADDRESS", help="may write to it; as often as you like")
-    opening.add_argument("--ttl", metavar="SECONDS", type=int, help="after which a message expires")
-    opening.add_argument("--encryption-key", metavar="KEY", help="X25519, base64url: with it senders seal")
-    opening.add_argument("--callback", metavar="URL", help="is told of each message")
-    opening.add_argument("--card", metavar="FILE", help="an A2A agent card in JSON, which lists you in the directory")
-    opening.add_argument("--clear", action="append", choices=get_args(Clearable), help="as often as you like")
-    opening.add_argument("--rotate", action="store_true", help="end all earlier tokens")
+    opening.add_argument(
+        "--contact", action="append", metavar="ADDRESS", help="address that may write to it; may be repeated"
+    )
+    opening.add_argument("--ttl", metavar="SECONDS", type=int, help="how long a message is held before it expires")
+    opening.add_argument(
+        "--encryption-key", metavar="KEY", help="X25519 public key in base64url, with which senders can seal messages"
+    )
+    opening.add_argument("--callback", metavar="URL", help="URL that is called for each message")
+    opening.add_argument(
+        "--card", metavar="FILE", help="file with an A2A agent card in JSON, which lists you in the directory"
+    )
+    opening.add_argument(
+        "--clear", action="append", choices=get_args(Clearable), help="remove this field; may be repeated"
+    )
+    opening.add_argument("--rotate", action="store_true", help="make a new token, and end all earlier ones")
     opening.add_argument(
         "--token",
         default=environment("RELAY_INBOX_TOKEN"),
-        help="of the inbox to be renewed; else RELAY_INBOX_TOKEN, and without either another is opened",
+        help="token of the inbox to renew; default: RELAY_INBOX_TOKEN; with neither, nor --key, a new inbox is opened",
     )
-    watch = command(inbox, "watch", _watch, "take messages as they come, and settle them")
+    watch = command(inbox, "watch", _watch, "receive messages as they come, and settle them")
     watch.add_argument(
         "--exec",
         metavar="COMMAND",
-        help="run for each, with its JSON on standard input; what it "
-        "writes is the reply, and another status than 0 refuses the message, as does a reply that is too long",
+        help="program to run for each message, with its JSON on standard input; its output is the reply; "
+        "a non-zero exit status refuses the message, as does a reply that is too long",
     )
-    watch.add_argument("--keep", action="store_true", help="show what there is, and settle nothing")
-    watch.add_argument("--number", metavar="N", type=int, default=0, help="end after so many")
-    closing = command(inbox, "close", _close, "close your inbox: what it holds ends as expired")
+    watch.add_argument("--keep", action="store_true", help="show the messages that are waiting, and settle none")
+    watch.add_argument(
+        "--number", metavar="N", type=int, default=0, help="end after this many messages; default: never"
+    )
+    closing = command(inbox, "close", _close, "close your inbox; its unsettled messages end as expired")
     for owned in (watch, closing):
         owned.add_argument(
-            "address", nargs="?", default=environment("RELAY_INBOX"), help="else RELAY_INBOX, or of the key"
+            "address",
+            nargs="?",
+            default=environment("RELAY_INBOX"),
+            help="address of your inbox; default: RELAY_INBOX, or the address of --key",
         )
         owner_options(owned)
 
@@ -82,18 +112,27 @@ def inbox_address(given: str) -> str:
 
 def message_options(made: ArgumentParser) -> None:
     """Add the options for what a message may have besides its text."""
-    made.add_argument("--subject")
+    made.add_argument("--subject", help="subject of the message")
     made.add_argument("--author", help="your name; nobody checks it")
-    made.add_argument("--reply-to", metavar="ADDRESS", default=environment("RELAY_INBOX"), help="your own inbox")
-    made.add_argument("--in-reply-to", metavar="ID", help="the message that this answers")
+    made.add_argument(
+        "--reply-to",
+        metavar="ADDRESS",
+        default=environment("RELAY_INBOX"),
+        help="address of your own inbox; default: RELAY_INBOX",
+    )
+    made.add_argument("--in-reply-to", metavar="ID", help="id of the message that this one answers")
     made.add_argument("--thread", help="a name for messages that belong together")
-    made.add_argument("--artifact", action="append", metavar="ID", help="as often as you like")
-    made.add_argument("--expires", metavar="SECONDS", type=int, help="in which it has to be settled")
+    made.add_argument("--artifact", action="append", metavar="ID", help="id of an artifact; may be repeated")
+    made.add_argument("--expires", metavar="SECONDS", type=int, help="how long the message is held before it expires")
 
 
 def owner_options(made: ArgumentParser) -> None:
     """Add the option for the proof that an inbox is yours."""
-    made.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="else RELAY_INBOX_TOKEN, or --key")
+    made.add_argument(
+        "--token",
+        default=environment("RELAY_INBOX_TOKEN"),
+        help="token of your inbox; default: RELAY_INBOX_TOKEN; or sign with --key",
+    )
 
 
 def send(given: Namespace) -> None:
@@ -109,7 +148,7 @@ def _ask(given: Namespace) -> int:
         try:
             receipt = relay.inboxes.answer(given.to, sent["id"], sent["receipt_token"], within=given.wait)
         except (DeadlineExceeded, KeyboardInterrupt):
-            note(f"message {sent['id']} is held until {sent['expires_at']}; what becomes of it:")
+            note(f"message {sent['id']} is held until {sent['expires_at']}; to see what becomes of it:")
             note(f"relay receipt {given.to} {sent['id']} --token {sent['receipt_token']}")
             raise
     return _answered(given, receipt)
@@ -190,7 +229,7 @@ def _attend(relay: Relay, given: Namespace, address: str, message: InboxMessage,
     except Refused as refused:
         if refused.status not in UNFIT:
             raise
-        note(f"relay: what {words[0]} wrote is no reply that the node takes: {refused}")
+        note(f"relay: the node does not take what {words[0]} wrote as a reply: {refused}")
         _settle(relay, given, address, message, "refused")
 
 
@@ -212,7 +251,7 @@ def _address(given: Namespace) -> str:
         return given.address
     if key := signer(given):
         return key.address
-    raise UsageError("name the address of your inbox, set RELAY_INBOX, or give --key")
+    raise UsageError("give the address of your inbox, set RELAY_INBOX, or give --key")
 
 
 def _details(given: Namespace) -> dict[str, Any]:

@@ -28,11 +28,16 @@ NOBODY = "relay-doctor"
 
 
 def add(commands: Commands) -> None:
-    command(commands, "key", _key, "show the key of --key and its address; made if there is none")
-    mcp = group(commands, "mcp", "the node's tools in other programs")
-    config = command(mcp, "config", _config, "what an MCP client must be told to use the node")
-    config.add_argument("client", choices=sorted(CLIENTS))
-    command(commands, "doctor", _doctor, "check the way to the node, clocks, limits and versions")
+    command(
+        commands,
+        "key",
+        _key,
+        "show the public key and the inbox address of the key file --key; a missing file is created",
+    )
+    mcp = group(commands, "mcp", "use the node's tools in MCP clients")
+    config = command(mcp, "config", _config, "show the configuration with which an MCP client uses the node")
+    config.add_argument("client", choices=sorted(CLIENTS), help="the MCP client")
+    command(commands, "doctor", _doctor, "check the connection to the node, clocks, limits and versions")
 
 
 def _key(given: Namespace) -> None:
@@ -44,7 +49,7 @@ def _key(given: Namespace) -> None:
 
 def _config(given: Namespace) -> None:
     file, content = configuration(given.client, base_of(given.node))
-    note(f"into {file}:")
+    note(f"put this into {file}:")
     show(given, {"file": file, "content": content}, content.rstrip())
 
 
@@ -67,12 +72,12 @@ def _checks(relay: Relay) -> Iterator[tuple[str, bool, str]]:
     for room in ("memory", "disk"):
         yield room, health[room] == "ok", health[room]
     skew = time.time() - parsedate_to_datetime(answer.headers["date"]).timestamp()  # Date has whole seconds
-    yield "clock", abs(skew) <= SKEW_SECONDS, f"this machine's is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
+    yield "clock", abs(skew) <= SKEW_SECONDS, f"this machine is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
     python = platform.python_version()
     versions = f"node {health['version']}, client {__version__}, Python {python}, httpx {httpx.__version__}"
     yield "versions", True, versions
     identity = relay.node.identity()
-    yield "address", True, f"{identity['node_id']} calls itself {identity['base_url']}"
+    yield "address", True, f"{identity['node_id']} gives its URL as {identity['base_url']}"
     # Asks for an offer that nobody makes: this finds none, but takes one place in the limit.
     try:
         claimed = _asked(relay, Tasks.claim_next.call(NOBODY, publisher_ids=[NOBODY]))
@@ -93,4 +98,4 @@ def _limits(answer: Answer) -> str:
     left = re.search(r";r=(\d+)", answer.headers.get("ratelimit", ""))
     if not policy or not left:
         return "none"
-    return f"{left[1]} of {policy[2]} {policy[1]}s left in {policy[3]} s; all are in /llms-full.txt"
+    return f"{left[1]} of {policy[2]} {policy[1]}s in {policy[3]} s left; /llms-full.txt lists all limits"

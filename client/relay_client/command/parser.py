@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from relay_client.carrier import Signer
-from relay_client.client import Relay
+from relay_client.client import PATIENCE, Relay
 from relay_client.errors import UsageError
 
 TRIES = 3
@@ -37,12 +37,16 @@ def command(
 
 def common(made: ArgumentParser) -> None:
     """Add the options that may stand before or after a command."""
-    made.add_argument("--node", metavar="URL", default=SUPPRESS, help="address of the node")
-    made.add_argument("--key", metavar="FILE", default=SUPPRESS, help="sign with this key file")
+    made.add_argument("--node", metavar="URL", default=SUPPRESS, help="URL of the node; default: RELAY_NODE")
+    made.add_argument("--key", metavar="FILE", default=SUPPRESS, help="key file to sign with; default: RELAY_KEY")
     made.add_argument(
-        "--timeout", metavar="SECONDS", type=float, default=SUPPRESS, help="for one request and its repeats"
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=SUPPRESS,
+        help=f"how long a request and its retries may take; default: {PATIENCE.deadline:g}",
     )
-    made.add_argument("--json", action="store_true", default=SUPPRESS, help="one line of JSON for each thing")
+    made.add_argument("--json", action="store_true", default=SUPPRESS, help="print each result as one line of JSON")
 
 
 def environment(name: str) -> str | None:
@@ -87,7 +91,7 @@ def text_of(given: str) -> str:
     try:
         return standard_input().read() if given == "-" else given
     except UnicodeDecodeError as wrong:
-        raise UsageError(f"standard input is no text: {wrong}") from None
+        raise UsageError(f"standard input is not text: {wrong}") from None
 
 
 def standard_input() -> TextIO:
@@ -104,12 +108,12 @@ def json_of(given: str) -> Any:
     try:
         return json.loads(file.read_text())
     except (ValueError, RecursionError) as wrong:
-        raise UsageError(f"{given} is no JSON: {wrong}") from None
+        raise UsageError(f"{given} is not JSON: {wrong}") from None
 
 
 def file_of(given: str) -> Path:
     """Return the path of a file in the arguments. Raises UsageError if there is no such file."""
     path = Path(given)
     if not path.is_file():
-        raise UsageError(f"{given} is no file")
+        raise UsageError(f"{given} is not a file")
     return path

@@ -29,56 +29,81 @@ def add(commands: Commands) -> None:
     offer = command(task, "offer", _offer, "offer a contract")
     offer.add_argument("title", help="plain English, one line")
     offer.add_argument("--description", help="plain English; - reads it from standard input")
-    offer.add_argument("--publisher", metavar="NAME", default="relay-command", help="your public name")
-    offer.add_argument("--skill", action="append", help="what a worker must be able to do; as often as you like")
-    offer.add_argument("--artifact", action="append", metavar="ID", help="what it is about; as often as you like")
-    offer.add_argument("--lease", metavar="SECONDS", type=int, default=LEASE_SECONDS, help="of a claim, unless renewed")
-    offer.add_argument("--attempts", metavar="N", type=int, help="that may fail before the contract has")
     offer.add_argument(
-        "--retry", metavar="SECONDS", type=int, help="pause after the first attempt that fails; doubles with each"
+        "--publisher", metavar="NAME", default="relay-command", help="your public name; default: %(default)s"
     )
-    offer.add_argument("--deadline", metavar="TIME", help="RFC 3339; after it the contract is expired")
-    offer.add_argument("--review", metavar="SECONDS", type=int, help="in which you may accept or reject a result")
-    offer.add_argument("--schema", metavar="FILE", help="JSON Schema that the result must fit")
-    offer.add_argument("--callback", metavar="URL", help="is told what becomes of the contract")
-    offer.add_argument("--wait", metavar="SECONDS", type=seconds, help="for the result, and show that")
-    result = command(task, "result", _result, "show the result of a contract, also one that is to be reviewed")
-    result.add_argument("id")
-    result.add_argument("--wait", metavar="SECONDS", type=seconds, default=0.0, help="for the result")
-    _as_publisher(command(task, "accept", _accept, "accept the result that you reviewed"))
-    reject = command(task, "reject", _reject, "send the result back to its worker")
-    _as_publisher(reject).add_argument("reason", help="what the worker is to change")
+    offer.add_argument("--skill", action="append", help="skill that a worker must have; may be repeated")
+    offer.add_argument("--artifact", action="append", metavar="ID", help="id of an input artifact; may be repeated")
+    offer.add_argument(
+        "--lease",
+        metavar="SECONDS",
+        type=int,
+        default=LEASE_SECONDS,
+        help="how long a claim lasts unless it is extended; default: %(default)s",
+    )
+    offer.add_argument(
+        "--attempts", metavar="N", type=int, help="how many attempts may fail before the contract fails; default: 1"
+    )
+    offer.add_argument(
+        "--retry", metavar="SECONDS", type=int, help="pause after the first failed attempt; doubles with each"
+    )
+    offer.add_argument("--deadline", metavar="TIME", help="when the contract expires, in RFC 3339")
+    offer.add_argument(
+        "--review",
+        metavar="SECONDS",
+        type=int,
+        help="how long you may accept or reject a result, before it counts as accepted",
+    )
+    offer.add_argument("--schema", metavar="FILE", help="file with a JSON Schema that the result must fit")
+    offer.add_argument("--callback", metavar="URL", help="URL that is called when the contract changes")
+    offer.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=seconds,
+        help="wait this long for the result, and show it; default: do not wait",
+    )
+    result = command(task, "result", _result, "show the result of a contract, even before it is reviewed")
+    result.add_argument("id", help="id of the contract")
+    result.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=seconds,
+        default=0.0,
+        help="how long to wait for the result; default: %(default)g",
+    )
+    _as_publisher(command(task, "accept", _accept, "accept a submitted result"))
+    reject = command(task, "reject", _reject, "send a submitted result back to its worker")
+    _as_publisher(reject).add_argument("reason", help="what the worker should change")
     _as_publisher(command(task, "cancel", _cancel, "cancel a contract"))
     _as_publisher(command(task, "retry", _retry, "give a failed contract another attempt"))
-    listed = command(task, "list", _list, "list contracts, the newest first")
-    listed.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="offered, if left out")
-    listed.add_argument("--limit", type=int, default=20)
-    listed.add_argument("--skill", help="only offers that ask for it")
+    listed = command(task, "list", _list, "list contracts, newest first")
+    listed.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: %(default)s")
+    listed.add_argument("--limit", type=int, default=20, help="maximum number to show; default: %(default)s")
+    listed.add_argument("--skill", help="only offers that ask for this skill")
     listed.add_argument("--publisher", metavar="NAME", help="only offers of this publisher")
-    find = command(task, "find", _find, "find offered contracts by what they ask for")
-    find.add_argument("query", help="in your own words")
-    find.add_argument("--limit", type=int, default=5)
-    find.add_argument("--threshold", type=float, default=0.7, help="least score, 0 to 1")
+    find = command(task, "find", _find, "find offered contracts by meaning")
+    find.add_argument("query", help="what a contract should be about, in your own words")
+    find.add_argument("--limit", type=int, default=5, help="maximum number to show; default: %(default)s")
+    find.add_argument("--threshold", type=float, default=0.7, help="lowest score, 0 to 1; default: %(default)s")
     work = command(task, "work", _work, "claim contracts and run a program for each, again if the result is rejected")
     work.add_argument(
         "--exec",
         metavar="COMMAND",
         required=True,
-        help="takes the contract's JSON on standard input; "
-        "what it writes is the result, another status than 0 fails the attempt; "
-        "if Ctrl-C ends it, others may claim the contract",
+        help="program to run for each contract, with its JSON on standard input; its output is the result; "
+        "a non-zero exit status fails the attempt; if Ctrl-C ends it, others may claim the contract",
     )
-    work.add_argument("--name", default="relay-command", help="your public name")
-    work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
-    work.add_argument("--query", help="what you are good at; the contracts that match, the best first")
-    work.add_argument("--threshold", type=float, help="least score of a match, 0 to 1; the node takes 0.7 if left out")
+    work.add_argument("--name", default="relay-command", help="your public name; default: %(default)s")
+    work.add_argument("--skill", action="append", default=[], help="skill that you have; may be repeated")
+    work.add_argument("--query", help="what you are good at; only contracts that match are claimed, the best first")
+    work.add_argument("--threshold", type=float, help="lowest score of a match, 0 to 1; default: 0.7")
     work.add_argument(
         "--publisher",
         action="append",
         metavar="NAME",
-        help="work for these only; else for everybody, also on contracts that ask for no skill",
+        help="work only for this publisher; may be repeated; default: for everybody, also on contracts without skills",
     )
-    work.add_argument("--number", metavar="N", type=int, default=0, help="end after so many runs")
+    work.add_argument("--number", metavar="N", type=int, default=0, help="end after this many runs; default: never")
 
 
 def _offer(given: Namespace) -> int:
@@ -115,7 +140,7 @@ def _shown(given: Namespace, task: Task) -> int:
     """Show the result of a contract, or its status if it has no result."""
     has_result = task["status"] in ("completed", "submitted")
     if task["status"] == "submitted":
-        note("submitted: accept it or reject it")
+        note("this result is submitted: accept or reject it")
     for ended in task.get("attempts", ()):
         if not given.json and not has_result and (reason := ended["reason"]):
             note(f"attempt {ended['attempt']} failed: {reason['code']}: {reason['message']}")
@@ -124,9 +149,11 @@ def _shown(given: Namespace, task: Task) -> int:
 
 
 def _as_publisher(made: ArgumentParser) -> ArgumentParser:
-    made.add_argument("id")
+    made.add_argument("id", help="id of the contract")
     made.add_argument(
-        "--token", metavar="PUBLISHER_TOKEN", help="as the offer showed it; else --key, if that signed it"
+        "--token",
+        metavar="PUBLISHER_TOKEN",
+        help="publisher token, as the offer showed it; or --key, if that signed the offer",
     )
     return made
 

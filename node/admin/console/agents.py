@@ -29,10 +29,10 @@ MOST = 100
 
 def register(commands: Commands) -> None:
     group = commands.group("agents", "agents that are listed in the directory")
-    listed = add(group, "agents list", _list, "the newest entries", audited=False)
-    listed.add_argument("--liveness", choices=LIVENESS, help="only agents of which probes have found that")
-    listed.add_argument("--offset", type=natural, default=0, help="entries to pass over")
-    meaning = "remove an entry; who has its key may list it again"
+    listed = add(group, "agents list", _list, f"the newest entries of the directory, at most {MOST}", audited=False)
+    listed.add_argument("--liveness", choices=LIVENESS, help="only agents with this liveness")
+    listed.add_argument("--offset", type=natural, default=0, help="entries to skip; default: %(default)s")
+    meaning = "remove an entry from the directory; its owner can list it again"
     add_change(group, "agents remove", _remove, meaning, "ID", "id of an agent")
 
 

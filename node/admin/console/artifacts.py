@@ -18,10 +18,12 @@ COLUMNS = {
 
 
 def register(commands: Commands) -> None:
-    group = commands.group("artifacts", "what agents have uploaded")
-    listing = add(group, "artifacts list", _list, "artifacts whose bytes count")
-    listing.add_argument("--limit", type=positive, default=100, help="how many")
-    meaning = "remove the bytes of an artifact, for good"
+    group = commands.group("artifacts", "artifacts that agents have registered")
+    listing = add(group, "artifacts list", _list, "artifacts whose bytes count towards the quotas")
+    listing.add_argument(
+        "--limit", type=positive, default=100, help="maximum number of artifacts to show; default: %(default)s"
+    )
+    meaning = "remove the bytes of an artifact; this cannot be undone"
     add_change(group, "artifacts purge", _purge, meaning, "ID", "id of an artifact")
 
 

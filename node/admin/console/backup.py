@@ -21,12 +21,21 @@ VERIFY = "verify"
 
 
 def register(commands: Commands) -> None:
-    parser = add(commands, "backup", _backup, "copy all that the node keeps, while it serves; `restore` takes it back")
+    parser = add(
+        commands,
+        "backup",
+        _backup,
+        "back up all that the node keeps, while it serves; `relay-node restore` makes a node from it",
+    )
     parser.set_defaults(run=_run)
-    meaning = "a new directory or s3://bucket/prefix; `verify` and one of them compares a backup with what was written"
+    meaning = "a new directory, or s3://bucket/prefix; `verify PLACE` checks the files of an earlier backup instead"
     parser.add_argument("words", metavar="PLACE", nargs="+", help=meaning)
-    parser.add_argument("--into", action="store_true", help="make it below PLACE, named by the time")
-    parser.add_argument("--keep", type=positive, metavar="N", help="with --into: remove all but the newest N")
+    parser.add_argument(
+        "--into", action="store_true", help="make the backup below PLACE, in a directory named after the time"
+    )
+    parser.add_argument(
+        "--keep", type=positive, metavar="N", help="with --into: then remove all but the newest N backups there"
+    )
 
 
 def _run(settings: Settings, given: argparse.Namespace) -> int:
@@ -68,7 +77,7 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
             if given.keep:
                 gone, left = remove_all_but(Path(place), given.keep, name)
     except BackupError as error:
-        return CommandResult.failed(str(error), f"no backup: {error}")
+        return CommandResult.failed(str(error), f"no backup was made: {error}")
     if not backup.damaged:
         # If this cannot be noted, the alert for a missing backup fires too early; the backup itself is good.
         with suppress(StoreUnavailable, CommandFailed):
@@ -78,10 +87,10 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
     lines = [f"{where}: {redis:,} bytes of Redis, {backup.blobs} artifacts ({backup.blob_bytes:,} bytes)"]
     lines += [f"removed: {each}" for each in gone]
     lines += [f"not removed: {each}" for each in left]
-    lines += [f"damaged, and not in it: the bytes of artifact {each}" for each in backup.damaged]
-    lines += [f"{setting} is not in it: keep it yourself" for setting in backup.keys_elsewhere]
+    lines += [f"damaged, so not in the backup: the bytes of artifact {each}" for each in backup.damaged]
+    lines += [f"{setting} is not in the backup: keep a copy of it yourself" for setting in backup.keys_elsewhere]
     if backup.blob_url:
-        lines.append(f"the bytes of artifacts are at {backup.blob_url}, and not in it")
+        lines.append(f"the bytes of artifacts are at {backup.blob_url}, not in the backup")
     return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes", ok=not (backup.damaged or left))
 
 
@@ -98,5 +107,5 @@ async def _verify(settings: Settings, place: str) -> CommandResult:
 
 
 def _summary(backup: Backup, place: str, sound: int) -> str:
-    files = f"{len(backup.redis)} of Redis, {len(backup.keys)} keys, {sound} of {backup.blobs} artifacts"
-    return f"{place}: {backup.node_id} as it was at {backup.created_at}; as they were written: {files}"
+    files = f"{len(backup.redis)} files of Redis, {len(backup.keys)} keys, {sound} of {backup.blobs} artifacts"
+    return f"{place}: node {backup.node_id} as it was at {backup.created_at}; intact: {files}"

@@ -44,18 +44,25 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    group = commands.group("callbacks", "webhooks to agents")
-    pending = add(group, "callbacks pending", _pending, "those under way, the next one first")
-    pending.add_argument("--limit", type=positive, default=20, help="how many")
-    add(group, "callbacks dead", _dead, "those that were given up, oldest first")
-    redrive = add(group, "callbacks redrive", _redrive, "send those that were given up again")
-    drop = add(group, "callbacks drop", _drop, "forget those that were given up; by ID also one that is under way")
+    group = commands.group("callbacks", "callbacks (webhooks) to agents, and dead letters")
+    pending = add(group, "callbacks pending", _pending, "callbacks under way, the one due next first")
+    pending.add_argument(
+        "--limit", type=positive, default=20, help="maximum number of callbacks to show; default: %(default)s"
+    )
+    add(group, "callbacks dead", _dead, "dead letters (callbacks that were given up), oldest first")
+    redrive = add(group, "callbacks redrive", _redrive, "send dead letters again")
+    drop = add(group, "callbacks drop", _drop, "remove dead letters; with an ID, also a callback under way")
     for parser, shown_by in ((redrive, "`dead`"), (drop, "`dead` or `pending`")):
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument(
-            "targets", metavar="ID", nargs="*", default=[], type=utf8, help=f"webhook-id, as {shown_by} shows it"
+            "targets",
+            metavar="ID",
+            nargs="*",
+            default=[],
+            type=utf8,
+            help=f"webhook-id of a callback, as {shown_by} shows it",
         )
-        which.add_argument("--all", dest="everything", action="store_true", help="all that were given up")
+        which.add_argument("--all", dest="everything", action="store_true", help="all dead letters")
         add_dry_run(parser)
 
 

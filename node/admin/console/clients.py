@@ -22,7 +22,7 @@ from node.store.blocked import Block, Blocked, Blocklist, blocked_named
 MAX_BLOCK_SECONDS = 10 * 365 * 86400
 """Longest block that has an end."""
 
-NAMED = "address, prefix, or thumbprint of a key"
+NAMED = "IP address, network prefix, or thumbprint of a key"
 
 TOP_COLUMNS = {
     "FROM": "client",
@@ -51,33 +51,44 @@ class TopClient(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    group = commands.group("clients", "who posts and asks how much, and who is refused")
-    top = add(group, "clients top", _top, "addresses that post, keep or are refused the most")
-    top.add_argument("--by", choices=TOP, default="posts", help="what to rank them by")
-    days = "what was posted in so many times 24 hours; bytes and refusals of so many days (UTC), today among them"
+    group = commands.group("clients", "how much clients post and request, what came from them, and who is blocked")
+    top = add(group, "clients top", _top, "addresses with the most posts, kept bytes or refused requests")
+    top.add_argument("--by", choices=TOP, default="posts", help="what to rank addresses by; default: %(default)s")
+    days = (
+        "posts of the last DAYS times 24 hours; bytes and refusals of the last DAYS calendar days (UTC), including "
+        "today; default: %(default)s"
+    )
     top.add_argument("--days", type=positive, default=1, help=days)
-    top.add_argument("--limit", type=positive, default=20, help="how many")
-    posts = add(group, "clients posts", _posts, "what came from an address, a prefix or a key, the newest first")
-    posts.add_argument("--limit", type=positive, default=100, help="how many")
+    top.add_argument(
+        "--limit", type=positive, default=20, help="maximum number of addresses to show; default: %(default)s"
+    )
+    posts = add(group, "clients posts", _posts, "what came from an address, a prefix or a key, newest first")
+    posts.add_argument(
+        "--limit", type=positive, default=100, help="maximum number of entries to show; default: %(default)s"
+    )
     posts.add_argument("targets", metavar="ADDRESS", nargs=1, type=_blocked, help=NAMED)
-    purge = add(group, "clients purge", _purge, "remove all that came from an address, a prefix or a key, for good")
+    purge = add(
+        group, "clients purge", _purge, "remove all that came from an address, a prefix or a key; this cannot be undone"
+    )
     purge.add_argument("targets", metavar="ADDRESS", nargs=1, type=_blocked, help=NAMED)
     add_dry_run(purge)
     for parser in (posts, purge):
-        parser.add_argument("--kind", choices=KINDS, action="append", help="only that; may be given again")
+        parser.add_argument("--kind", choices=KINDS, action="append", help="only this kind; may be given several times")
     block = add(
         group,
         "clients block",
         _block,
-        "refuse requests: all of an address or prefix but /health and /ready, the signed ones of a key",
+        "refuse all requests of an address or prefix except /health and /ready, or all requests signed with a key",
     )
-    block.add_argument("--for", dest="seconds", metavar="SECONDS", type=_seconds, help="how long; default: no end")
-    block.add_argument("--reason", default="", type=utf8, help="for the operators")
+    block.add_argument(
+        "--for", dest="seconds", metavar="SECONDS", type=_seconds, help="how long to block; default: until unblocked"
+    )
+    block.add_argument("--reason", default="", type=utf8, help="reason, shown to operators only")
     unblock = add(group, "clients unblock", _unblock, "serve an address, prefix or key again")
     for parser in (block, unblock):
         parser.add_argument("targets", metavar="ADDRESS", nargs="+", type=_blocked, help=NAMED)
         add_dry_run(parser)
-    add(group, "clients list", _list, "what is blocked")
+    add(group, "clients list", _list, "blocked addresses, prefixes and keys")
 
 
 async def _block(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -188,7 +199,7 @@ def _left_out(origin: ClientOrigin, kinds: Sequence[str] | None) -> list[str]:
     """Return a line about what cannot be found for a whole network; none if nothing is missed."""
     if origin.client or origin.key or (kinds and MESSAGE not in kinds):
         return []
-    return ["messages to inboxes are found by a single address or by a key"]
+    return ["messages to inboxes are not included: look for a single address or a key to find them"]
 
 
 def _row(network: Blocked, block: Block) -> tuple[str, str, str | None, str, str]:
@@ -216,5 +227,5 @@ def _blocked(text: str) -> Blocked:
 def _seconds(text: str) -> int:
     seconds = positive(text)
     if seconds > MAX_BLOCK_SECONDS:
-        raise argparse.ArgumentTypeError("that is more than ten years: leave --for out")
+        raise argparse.ArgumentTypeError("the longest block is ten years: leave --for out to block without end")
     return seconds

@@ -42,8 +42,8 @@ MAX_COLUMN = 60
 """Most characters of a table cell; longer text is cut, and --json shows all of it."""
 
 NO_MEMORY = (
-    "the memory of Redis is full, and this needs some: raise maxmemory, or remove something; what removes, hides and "
-    "blocks works"
+    "the memory of Redis is full, and this command needs some: raise maxmemory, or remove something first; commands "
+    "that remove, hide or block still work"
 )
 
 TableRow = Sequence[object]
@@ -106,7 +106,7 @@ class AdminCommand(NamedTuple):
         try:
             await self._note(context, given, result.outcome)
         except (StoreUnavailable, CommandFailed) as failure:
-            missing = f"{'this is done, and' if result.ok else 'this is'} not in the audit: {failure}"
+            missing = f"{'this was done, but is' if result.ok else 'this is'} not in the audit log: {failure}"
             return msgspec.structs.replace(result, lines=[*result.lines, missing])
         return result
 
@@ -125,7 +125,7 @@ def add(
     command = AdminCommand(title, action, audited)
     parser = commands.add(title.rpartition(" ")[2], partial(run_command, command), meaning)
     parser.set_defaults(command=command)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -138,7 +138,7 @@ def add_change(commands: Commands, title: str, action: Action, meaning: str, met
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
     """Add the option --dry-run, which every command has that changes or destroys something."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done, without doing it")
 
 
 def positive(text: str) -> int:
@@ -153,7 +153,7 @@ def natural(text: str) -> int:
 
 def _number(text: str, least: int) -> int:
     if not text.isdecimal() or not least <= int(text) <= MAX_NUMBER:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} to {MAX_NUMBER}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from {least} to {MAX_NUMBER}")
     return int(text)
 
 
@@ -222,9 +222,9 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
 
 def _refused_by_redis(failed: CommandFailed) -> str:
     """Return the message for a command that Redis refuses, in most cases because the Redis user lacks a permission."""
-    who = "deploy/redis/users.acl has what its users need"
+    who = "deploy/redis/users.acl lists the permissions that its users need"
     if "NOPERM" in str(failed):
-        who = "set RELAY_REDIS_URL to that of relay-operator, the user for this in deploy/redis/users.acl"
+        who = "set RELAY_REDIS_URL to one for relay-operator, the user for this in deploy/redis/users.acl"
     return f"Redis refuses a command ({failed}): {who}"
 
 

@@ -22,12 +22,14 @@ STANDARD = Path("-")
 
 
 def register(commands: Commands) -> None:
-    meaning = "write threads, replies, contracts and manifests of artifacts (no bytes) as JSON lines; hidden ones too"
+    meaning = "write threads and replies (hidden ones, too), contracts and artifact manifests (no bytes) as JSON lines"
     writing = add(commands, "export", _export, meaning)
-    writing.add_argument("file", type=Path, nargs="?", default=STANDARD, help="a new file; default: standard output")
-    meaning = "take over what another node has exported; what is here already stays as it is"
+    writing.add_argument(
+        "file", type=Path, nargs="?", default=STANDARD, help="new file to write; default: standard output"
+    )
+    meaning = "add what another node has exported; what this node already has stays as it is"
     reading = add(commands, "import", _import, meaning)
-    reading.add_argument("file", type=Path, nargs="?", default=STANDARD, help="default: standard input")
+    reading.add_argument("file", type=Path, nargs="?", default=STANDARD, help="file to read; default: standard input")
 
 
 async def _export(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -13,11 +13,13 @@ COLUMNS = {"RECEIVED": "received_at", "CATEGORY": "category", "CONTACT": "contac
 
 
 def register(commands: Commands) -> None:
-    group = commands.group("feedback", "reports of users to the operators")
-    listing = add(group, "feedback list", _list, "the newest reports")
-    listing.add_argument("--limit", type=positive, default=20, help="how many")
+    group = commands.group("feedback", "feedback that clients have sent to the operators")
+    listing = add(group, "feedback list", _list, "the newest feedback")
+    listing.add_argument(
+        "--limit", type=positive, default=20, help="maximum number of entries to show; default: %(default)s"
+    )
     listing.add_argument("--category", choices=get_args(Category), help="only of this category")
-    export = add(group, "feedback export", _export, "all reports, newest first, one JSON object a line")
+    export = add(group, "feedback export", _export, "all feedback, newest first, one JSON object per line")
     export.add_argument("--category", choices=get_args(Category), help="only of this category")
 
 

@@ -9,7 +9,7 @@ from node.store.limits import LimitStore
 
 
 def register(commands: Commands) -> None:
-    add(commands, "followers", _followers, "open streams of events, by topic and client", audited=False)
+    add(commands, "followers", _followers, "open event streams, by topic and client", audited=False)
 
 
 async def _followers(context: CommandContext, _given: argparse.Namespace) -> CommandResult:

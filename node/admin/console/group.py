@@ -36,6 +36,8 @@ GROUPS = (
 
 
 def register(commands: Commands) -> None:
-    admin = commands.group("admin", "look after a node: what is on it, who may use it, what the operators did")
+    admin = commands.group(
+        "admin", "operate a node: see and moderate what is on it, block clients, back up, read the audit log"
+    )
     for group in GROUPS:
         group.register(admin)

@@ -11,10 +11,10 @@ COLUMNS = {"WAITING": "waiting", "BYTES": "bytes", "OPENED": "opened_at", "SEEN"
 
 
 def register(commands: Commands) -> None:
-    group = commands.group("inboxes", "addresses that agents have opened")
-    add(group, "inboxes count", _count, "how many there are", audited=False)
-    show = add(group, "inboxes show", _show, "how much an inbox holds, and when its owner was last there")
-    close = add(group, "inboxes close", _close, "close an inbox: what it holds ends as expired")
+    group = commands.group("inboxes", "inboxes that agents have opened")
+    add(group, "inboxes count", _count, "how many inboxes there are", audited=False)
+    show = add(group, "inboxes show", _show, "how much an inbox holds, and when its owner last used it")
+    close = add(group, "inboxes close", _close, "close an inbox; its unsettled messages end as expired")
     for parser in (show, close):
         parser.add_argument("targets", metavar="ADDRESS", nargs="+", type=utf8, help="address of an inbox")
     show.set_defaults(dry_run=False)
@@ -25,7 +25,7 @@ async def _count(context: CommandContext, _given: argparse.Namespace) -> Command
     count = (await totals(context.store))["inbox"]
     lines = [f"{count} inboxes"]
     if not context.settings.limits.inbox.count:
-        lines.append("those opened while RELAY_LIMIT_INBOX is 0 are not among them")
+        lines.append("inboxes opened while RELAY_LIMIT_INBOX is 0 are not counted")
     return CommandResult(data={"inboxes": count}, lines=lines)
 
 

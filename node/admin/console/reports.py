@@ -23,12 +23,16 @@ COLUMNS = {
 
 def register(commands: Commands) -> None:
     group = commands.group("reports", "posts that clients have reported")
-    listing = add(group, "reports list", _list, "those that nobody has looked at, the last reported first")
-    listing.add_argument("--limit", type=positive, default=20, help="how many")
-    show = add(group, "reports show", _show, "a reported post and the reasons that were given")
+    listing = add(
+        group, "reports list", _list, "reported posts that no operator has looked at, most recently reported first"
+    )
+    listing.add_argument(
+        "--limit", type=positive, default=20, help="maximum number of posts to show; default: %(default)s"
+    )
+    show = add(group, "reports show", _show, "a reported post, and the reasons that its reports give")
     show.add_argument("targets", metavar="ID[:N]", nargs=1, type=utf8, help=NAMED["ID[:N]"])
     settlings: tuple[tuple[Literal["dismiss", "hide"], str, str], ...] = (
-        ("dismiss", "dismissed", "close its reports, and show it if they have hidden it; they do so no more"),
+        ("dismiss", "dismissed", "dismiss the reports about a post; if they have hidden it, it is shown again"),
         ("hide", "hidden", "hide a reported post; `threads unhide` shows it again"),
     )
     for name, done, meaning in settlings:

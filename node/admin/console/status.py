@@ -63,10 +63,12 @@ class StatusReport(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    add(commands, "status", _status, "the node on one screen", audited=False)
-    listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
-    listing.add_argument("--limit", type=positive, default=50, help="how many")
-    meaning = "reindex open threads, offers and agents, beside the indexes in use; the workers do it"
+    add(commands, "status", _status, "the state of the node on one screen", audited=False)
+    listing = add(commands, "audit", _audit, "what operators did, newest first", audited=False)
+    listing.add_argument(
+        "--limit", type=positive, default=50, help="maximum number of entries to show; default: %(default)s"
+    )
+    meaning = "let the workers rebuild the indexes of open threads, offers and agents; the current ones stay in use"
     add_dry_run(add(commands, "reindex", _reindex, meaning))
 
 
@@ -172,7 +174,7 @@ def _how(search: SearchState) -> tuple[str, str]:
 
 
 def _fullest(percent: float | None) -> str:
-    return "no limit known" if percent is None else f"{percent:g} % of the limit on the fullest"
+    return "no limit known" if percent is None else f"{percent:g} % of the limit on the fullest primary"
 
 
 async def _audit(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -188,11 +190,11 @@ async def _reindex(context: CommandContext, given: argparse.Namespace) -> Comman
     )
     amount = f"{sizes['board']} threads, {sizes['tasks']} offers and {sizes['agents']} agents"
     if given.dry_run:
-        line = f"the workers would reindex {amount}; queries use the present indexes meanwhile"
+        line = f"the workers would reindex {amount}; queries use the current indexes meanwhile"
     else:
         for search in searches.values():
             await search.reindex()
-        line = f"the workers reindex {amount}; `relay-node admin status` shows how far they are"
+        line = f"the workers are reindexing {amount}; `relay-node admin status` shows their progress"
     states = {name: await search.state() for name, search in searches.items()}
     return CommandResult(
         data={

@@ -43,15 +43,17 @@ class TracedContract(Task, kw_only=True):
 
 def register(commands: Commands) -> None:
     group = commands.group("tasks", "work contracts")
-    listing = add(group, "tasks list", _list, "contracts of one status, the newest first")
-    listing.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: offered")
-    listing.add_argument("--limit", type=positive, default=20, help="how many")
-    listing.add_argument("--offset", type=natural, default=0, help="after how many")
-    show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
+    listing = add(group, "tasks list", _list, "contracts with one status, newest first")
+    listing.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: %(default)s")
+    listing.add_argument(
+        "--limit", type=positive, default=20, help="maximum number of contracts to show; default: %(default)s"
+    )
+    listing.add_argument("--offset", type=natural, default=0, help="contracts to skip; default: %(default)s")
+    show = add(group, "tasks show", _show, "a contract with its text, and the address that offered it")
     show.add_argument("targets", metavar="ID", nargs=1, type=utf8, help="id of a contract")
     for name, action, meaning in (
-        ("cancel", _cancel, "cancel a contract that is not over, whoever offered it; for good"),
-        ("purge", _purge, "remove a contract, whoever has claimed or done it; for good"),
+        ("cancel", _cancel, "cancel a contract that is not over, whoever offered it; this cannot be undone"),
+        ("purge", _purge, "remove a contract, even a claimed or completed one; this cannot be undone"),
     ):
         add_change(group, f"tasks {name}", action, meaning, "ID", "id of a contract")
 

@@ -40,25 +40,37 @@ REPLY_COLUMNS = {
     "TEXT": "body",
 }
 CHANGED = {"REPLIES": "reply_count", "TITLE": "title"}
-NAMED = {"ID": "id of a thread", "ID[:N]": "id of a thread; with :N after it, its reply of that number"}
+NAMED = {"ID": "id of a thread", "ID[:N]": "id of a thread, or ID:N for reply number N of that thread"}
 """Help texts of the two kinds of targets: a thread, and a thread or reply."""
-NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has noted it yet"
+NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has recorded it yet"
 
 
 def register(commands: Commands) -> None:
     group = commands.group("threads", "the threads of the board")
-    parser = add(group, "threads list", _list, "threads by newest activity")
-    parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="open, closed or hidden")
-    parser.add_argument("--limit", type=positive, default=20, help="how many")
-    parser.add_argument("--offset", type=natural, default=0, help="after how many")
-    show = add(group, "threads show", _show, "a thread and its replies, and which address or key each came from")
+    parser = add(group, "threads list", _list, "threads with one status, most recent activity first")
+    parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="default: %(default)s")
+    parser.add_argument(
+        "--limit", type=positive, default=20, help="maximum number of threads to show; default: %(default)s"
+    )
+    parser.add_argument("--offset", type=natural, default=0, help="threads to skip; default: %(default)s")
+    show = add(group, "threads show", _show, "a thread and its replies, and the address or key that each came from")
     show.add_argument("targets", metavar="ID", nargs=1, type=utf8, help="id of a thread")
     for name, action, named, meaning in (
-        ("close", partial(_set_status, done="closed", status="closed"), "ID", "take no more replies to a thread"),
-        ("reopen", partial(_set_status, done="reopened", status="open"), "ID", "take replies to a closed thread again"),
-        ("hide", _hide, "ID[:N]", "show a thread or a reply to nobody any more, and keep it"),
+        (
+            "close",
+            partial(_set_status, done="closed", status="closed"),
+            "ID",
+            "close a thread: it takes no more replies",
+        ),
+        (
+            "reopen",
+            partial(_set_status, done="reopened", status="open"),
+            "ID",
+            "reopen a closed thread: it takes replies again",
+        ),
+        ("hide", _hide, "ID[:N]", "hide a thread or a reply from clients, without removing it"),
         ("unhide", _unhide, "ID[:N]", "show a hidden thread or reply again"),
-        ("purge", _purge, "ID[:N]", "remove a thread and its replies, or a reply, here and from the search, for good"),
+        ("purge", _purge, "ID[:N]", "remove a thread and its replies, or one reply; this cannot be undone"),
     ):
         add_change(group, f"threads {name}", action, meaning, named, NAMED[named])
 

@@ -17,28 +17,33 @@ class PageAction(NamedTuple):
 
 
 ACTIONS: Mapping[str, PageAction] = {
-    "hide": PageAction("threads hide", "Hide", "Nobody but you sees it any more. It is kept; unhide shows it again."),
+    "hide": PageAction("threads hide", "Hide", "Only operators see it from now on. It is kept; unhide shows it again."),
     "unhide": PageAction("threads unhide", "Unhide", "Everybody can see it again."),
-    "close": PageAction("threads close", "Close", "Everybody can read it; no reply is taken. Reopen undoes that."),
-    "reopen": PageAction("threads reopen", "Reopen", "Replies are taken again. A hidden thread stays hidden."),
+    "close": PageAction(
+        "threads close", "Close", "Everybody can read it, but it takes no more replies. Reopen undoes this."
+    ),
+    "reopen": PageAction("threads reopen", "Reopen", "It takes replies again. A hidden thread stays hidden."),
     "hide-reported": PageAction(
-        "reports hide", "Hide", "Nobody but you sees it any more, and its reports are settled. Unhide shows it again."
+        "reports hide", "Hide", "Only operators see it from now on, and its reports are settled. Unhide shows it again."
     ),
     "dismiss": PageAction(
-        "reports dismiss", "Dismiss", "Everybody sees it, and it leaves the queue. The same reports hide it no more."
+        "reports dismiss",
+        "Dismiss",
+        "Everybody sees it, and it leaves the queue. The same reports will not hide it again.",
     ),
     "block": PageAction(
         "clients block",
         "Block",
-        "All requests of that address or prefix but /health and /ready are refused, or the signed ones of that key.",
+        "All requests from this address or prefix are refused, except /health and /ready; if it is a key, all requests "
+        "signed with it.",
         is_block=True,
     ),
-    "unblock": PageAction("clients unblock", "Unblock", "It is served again."),
+    "unblock": PageAction("clients unblock", "Unblock", "Its requests are served again."),
     "purge": PageAction(
         "clients purge",
         "Remove for good",
-        "All of what is below, and what comes until you confirm, is removed: threads with their replies and inboxes "
-        "with their messages, also those of others. Nothing brings it back.",
+        "Everything listed below, and whatever arrives until you confirm, is removed: threads with all their replies "
+        "and inboxes with all their messages, including those from others. This cannot be undone.",
     ),
 }
 """Actions by the last segment of their path."""

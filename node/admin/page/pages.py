@@ -95,7 +95,7 @@ class OperatorPages:
         except BadRequest as error:
             return self._failure(HTTPStatus.BAD_REQUEST, str(error))
         except (StoreUnavailable, CommandFailed, ConfigError) as error:
-            return self._failure(HTTPStatus.SERVICE_UNAVAILABLE, f"Redis cannot be asked: {error}")
+            return self._failure(HTTPStatus.SERVICE_UNAVAILABLE, f"Redis did not answer as it should: {error}")
 
     async def _page(self, request: AdminRequest, path: str, fields: Mapping[str, str]) -> AdminResponse:
         step, _, name = path.removeprefix("/").partition("/")
@@ -107,7 +107,7 @@ class OperatorPages:
         if view is None:
             return self._failure(HTTPStatus.NOT_FOUND, "There is no such page.")
         if request.method == "POST":
-            return self._failure(HTTPStatus.METHOD_NOT_ALLOWED, "This page only shows.")
+            return self._failure(HTTPStatus.METHOD_NOT_ALLOWED, "This page only shows things; it takes no form.")
         found = {
             name: msgspec.to_builtins((await self._run(request, line)).data)
             for name, line in view.lines(fields).items()
@@ -119,7 +119,7 @@ class OperatorPages:
     async def _confirm(self, request: AdminRequest, name: str, target: str) -> AdminResponse:
         act = ACTIONS[name]
         if not target:
-            raise BadRequest("Say what it is to be done to.")
+            raise BadRequest("The address names no thread, post or client to do this to.")
         would = await self._run(request, arguments(act, target, {}), is_dry=True)
         token = self._csrf.token(name, target)
         return self._outcome(act, name, target, would, token if would.ok else "")
@@ -128,7 +128,7 @@ class OperatorPages:
         form = _fields(request.body.decode("utf-8", "replace"))
         act, target = ACTIONS[name], form.get("id", "")
         if not self._csrf.is_confirmed(name, target, form.get("token", ""), request.headers):
-            why = "Nothing was done: the form is not one that this page gave you. Go back, load the page again."
+            why = "Nothing was done, because the form did not come from this page. Go back and reload the page."
             return self._failure(HTTPStatus.FORBIDDEN, why)
         return self._outcome(act, name, target, await self._run(request, arguments(act, target, form)), "")
 
@@ -137,7 +137,7 @@ class OperatorPages:
         try:
             given = self._parser.parse_args(line)
         except SystemExit as error:  # argparse also ends the process without an error, after --help for instance
-            raise BadRequest("That is no command.") from error
+            raise BadRequest("This is not a command.") from error
         if is_dry:
             given.dry_run = True
         command: AdminCommand = given.command
@@ -173,7 +173,7 @@ def _fields(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
-        raise BadRequest("No page asks for so much.") from None
+        raise BadRequest("The request has too many fields.") from None
 
 
 def _query(**fields: object) -> str:

@@ -125,7 +125,7 @@ class Instance:
             case "/ready":
                 return _response(await self.ready())
             case _:
-                return plain(HTTPStatus.NOT_FOUND, b"/metrics, /live, /ready or /admin\n")
+                return plain(HTTPStatus.NOT_FOUND, b"This port has /metrics, /live, /ready and /admin.\n")
 
     def is_called(self, host: str | None) -> bool:
         """Whether a Host header names this port.
@@ -269,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_called(self) -> bool:
         if self.server.instance.is_called(self.headers.get("Host")):
             return True
-        another = b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n"
+        another = b"This port does not answer to this host name; RELAY_ADMIN_NAMES allows more names.\n"
         self._send(plain(HTTPStatus.MISDIRECTED_REQUEST, another))
         return False
 
@@ -285,7 +285,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = waiting.result(PAGE_DEADLINE)
         except TimeoutError:
-            answer = plain(HTTPStatus.GATEWAY_TIMEOUT, b"It goes on: `admin audit` says when it is done.\n")
+            answer = plain(
+                HTTPStatus.GATEWAY_TIMEOUT, b"Still running: `relay-node admin audit` shows when it is done.\n"
+            )
         self._send(answer)
 
     def _send(self, answer: AdminResponse) -> None:
