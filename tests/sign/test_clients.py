@@ -4,6 +4,7 @@ The JavaScript ones are in `js`; `make clients` installs them.
 """
 
 # The Python library re-exports names implicitly, and leaves its messages untyped.
+# pyright: reportPrivateImportUsage=false, reportUnknownMemberType=false
 
 import asyncio
 import time
