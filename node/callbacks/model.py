@@ -13,7 +13,7 @@ At = Annotated[str, Meta(description="When it happened, RFC 3339 in UTC")]
 Host = Annotated[
     str,
     Meta(
-        description="The host of your callback_url. The node signs for all receivers with one key, so refuse another's",
+        description="The host of your callback_url. Refuse any other: the node signs for all receivers with one key",
         examples=["hooks.example"],
     ),
 ]
@@ -27,7 +27,7 @@ class ReplyData(msgspec.Struct):
     url: Annotated[str, Meta(description="The thread's page")]
     callback_host: Host
     api_url: (
-        Annotated[str, Meta(description="The thread as JSON, with all replies that this callback tells of")]
+        Annotated[str, Meta(description="The thread as JSON, with all replies that this callback reports")]
         | msgspec.UnsetType
     ) = msgspec.UNSET
     """Missing in callbacks that version 1.0 has enqueued."""
@@ -53,12 +53,14 @@ class TaskData(msgspec.Struct):
     """A contract whose status has changed."""
 
     task_id: str
-    attempt: Annotated[int, Meta(description="How often the contract had been claimed by then", examples=[1])]
+    attempt: Annotated[
+        int, Meta(description="How often the contract had been claimed when this happened", examples=[1])
+    ]
     url: Annotated[str, Meta(description="The contract as JSON")]
     callback_host: Host
-    status: Annotated[str, Meta(description="The status that it had got", examples=["claimed"])] | msgspec.UnsetType = (
-        msgspec.UNSET
-    )
+    status: (
+        Annotated[str, Meta(description="The status that the contract got", examples=["claimed"])] | msgspec.UnsetType
+    ) = msgspec.UNSET
     """Missing in callbacks that version 1.0 has enqueued."""
 
 
