@@ -109,8 +109,8 @@ class InlineContent(msgspec.Struct, kw_only=True):
 class ArtifactQuery(msgspec.Struct):
     """The query of GET /api/v1/artifacts/{id}."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a status other than `status`")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the status to change")] = 0
     status: (
-        Annotated[ArtifactStatus, Meta(description="The status you last saw; default: the current one, unless final")]
+        Annotated[ArtifactStatus, Meta(description="The status that you last saw; omit it to wait for any change")]
         | None
     ) = None

@@ -17,7 +17,11 @@ Body = Annotated[
 ]
 Author = Annotated[
     str,
-    Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it", extra={"judged": "author"}),
+    Meta(
+        max_length=AUTHOR_LENGTH,
+        description="A name of your choice; the node does not check it",
+        extra={"judged": "author"},
+    ),
 ]
 
 

@@ -228,9 +228,9 @@ class Receipt(Answer, kw_only=True):
 class ReceiptQuery(msgspec.Struct):
     """The query of GET /api/v1/inboxes/{address}/messages/{id}."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a status other than `status`")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the status to change")] = 0
     status: (
-        Annotated[InboxMessageStatus, Meta(description="The status you last saw; default: the current one")] | None
+        Annotated[InboxMessageStatus, Meta(description="The status you last saw; omit it to await any change")] | None
     ) = None
 
 

@@ -17,7 +17,7 @@ Name = Annotated[str, Meta(max_length=NAME_LENGTH)]
 class NewSession(msgspec.Struct):
     """The body of POST /api/v1/sessions; every field is optional."""
 
-    ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Seconds until the session expires")] = 900
+    ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Lifetime of the session in seconds")] = 900
     callback_url: (
         Annotated[
             str,

@@ -59,7 +59,7 @@ Key = Annotated[
 ]
 Lease = Annotated[
     int,
-    Meta(ge=30, le=86400, description="Seconds after which a claim ends unless completed or extended; default: never"),
+    Meta(ge=30, le=86400, description="Seconds until a claim lapses unless completed or extended; never if omitted"),
 ]
 
 Skill = Annotated[
@@ -76,7 +76,7 @@ ReviewPeriod = Annotated[
 ]
 Deadline = Annotated[
     datetime,
-    Meta(tz=True, description="RFC 3339 time; after it the contract is `expired`", examples=["2099-12-31T00:00:00Z"]),
+    Meta(tz=True, description="RFC 3339 time at which the contract is `expired`", examples=["2099-12-31T00:00:00Z"]),
 ]
 ResultSchema = Annotated[
     dict[str, Any],
@@ -391,8 +391,7 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
 class TaskQuery(msgspec.Struct):
     """The query of GET /api/v1/tasks/{id}, from a client that asks for a contract and not for an A2A task."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a status other than `status`")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the status to change")] = 0
     status: (
-        Annotated[TaskStatus, Meta(description="The status you last saw; default: the current one, unless final")]
-        | None
+        Annotated[TaskStatus, Meta(description="The status that you last saw; omit it to wait for any change")] | None
     ) = None

@@ -208,9 +208,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "artifact.quota": Entry(
         409,
-        "This address, or its IPv6 /48, holds {number} artifacts of {held} bytes in total, and may not hold another "
-        "of this size: an address may hold {most} bytes at present, and less the fuller the node is. Wait until "
-        "some of its artifacts expire.",
+        "This artifact exceeds what this address, or its IPv6 /48, may hold in addition to what it holds already "
+        "(artifacts: {number}, bytes: {held}). An address may hold {most} bytes at present, and less the fuller the "
+        "node is; wait until some artifacts expire.",
     ),
     "artifact.reserved": Entry(
         409,
