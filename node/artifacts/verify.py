@@ -25,7 +25,7 @@ CONCURRENT_VERIFICATIONS = 4
 SITE_VERIFICATIONS = CONCURRENT_VERIFICATIONS // 2
 """How many of them may be of one site. A large artifact may take minutes, for which other sites must not wait."""
 
-NOTHING_UPLOADED = "Nothing was uploaded when it was completed; upload it, then complete it again."
+NOTHING_UPLOADED = "The artifact was completed before anything was uploaded; upload its bytes, then complete it again."
 
 
 class Verifier:

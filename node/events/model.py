@@ -43,7 +43,7 @@ class EventPage(msgspec.Struct):
     has_more: Annotated[
         bool,
         Meta(
-            description="Whether more can be read at once, even if this page is empty (600 events of other types)",
+            description="true: read on at once, even if this page is empty (it skipped 600 events of other types)",
             examples=[False],
         ),
     ]

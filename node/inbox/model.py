@@ -117,7 +117,7 @@ class NewInbox(msgspec.Struct):
             "null removes both; at most 16,384 bytes"
         ),
     ] = UNSET
-    rotate: Annotated[bool, Meta(description="true ends all earlier tokens; repeat it with an Idempotency-Key")] = False
+    rotate: Annotated[bool, Meta(description="true ends all earlier tokens; repeatable with Idempotency-Key")] = False
 
 
 class OpenedInbox(msgspec.Struct):
@@ -237,7 +237,7 @@ class ReceiptQuery(msgspec.Struct):
 class InboxPageQuery(msgspec.Struct):
     """The query of GET /api/v1/inboxes/{address}/messages."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Return messages after this seq")] = 0
     limit: Annotated[int, Meta(ge=1, le=100)] = 50
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait if there is no message after since_seq")] = 0
 

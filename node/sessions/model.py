@@ -60,7 +60,7 @@ class SentLine(msgspec.Struct):
 class PollQuery(msgspec.Struct):
     """The query of GET /api/v1/sessions/{id}/messages."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Return lines with a greater seq than this")] = 0
     limit: Annotated[int, Meta(ge=1, le=100)] = 50
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait if there is no line after since_seq")] = 0
 

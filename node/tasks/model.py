@@ -200,7 +200,7 @@ class Transition(msgspec.Struct):
         | None
     ) = None
     status: (
-        Annotated[TaskStatus, Meta(description="The status to move to; must be the next one", examples=["in_progress"])]
+        Annotated[TaskStatus, Meta(description="Must be the next status (the default)", examples=["in_progress"])]
         | None
     ) = None
     publisher_token: str | None = None

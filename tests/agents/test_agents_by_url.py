@@ -99,7 +99,7 @@ REJECTED: Sequence[tuple[str, Json, str]] = (
     ("gone", {}, "answered 410"),
     ("failing", {}, "answered 500"),
     ("redirect", {}, "redirects are not followed"),
-    ("nonsense", {}, "no card that can be listed"),
+    ("nonsense", {}, "not an agent card that can be listed"),
     ("huge", {}, f"at most {CARD_BYTES} bytes"),
     ("good/1", {"name": "\u0420aypal desk"}, "alphabets that look alike"),
     ("good/2", {"skills": []}, "skills"),

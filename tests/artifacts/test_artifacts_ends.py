@@ -78,7 +78,7 @@ async def test_completing_before_the_upload_lets_it_be_uploaded_and_completed_ag
         await complete(node, artifact)
         manifest = await verified(node, artifact)
         assert (manifest["status"], manifest["completed_at"]) == ("registered", None)
-        assert manifest["reason"].startswith("Nothing was uploaded")
+        assert manifest["reason"].startswith("The artifact was completed before anything was uploaded")
         assert manifest["expires_at"] == artifact["expires_at"]
         assert (await upload(node, artifact)).status_code == 200
         again = (await complete(node, artifact)).json()
