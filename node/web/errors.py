@@ -302,9 +302,7 @@ CATALOGUE: dict[str, Entry] = {
         503, "The store did not answer in time; repeat a read as it is, and a write with the same Idempotency-Key."
     ),
     "store.busy": Entry(503, "The node is at capacity; try again."),
-    "node.overloaded": Entry(
-        503, "The node gets more requests than it can answer in time; wait as long as Retry-After says."
-    ),
+    "node.overloaded": Entry(503, "The node has more requests than it can take; wait as long as Retry-After says."),
     "disk.low": Entry(
         503, "The node is short of disk space and accepts no new {what} for now; what has begun can be finished."
     ),
