@@ -25,7 +25,7 @@ from node.web.limits import Limiter, Permit, PermitOf
 from node.web.route import WHOLE, Operation, Route, routes_of
 from node.web.signature import Signatures
 
-TOKEN = ("Authorization", "Bearer and the inbox_token of an inbox; or sign the request with a key")
+TOKEN = ("Authorization", "`Bearer` and the inbox_token of an inbox; or sign the request with a key instead")
 
 PROVEN = ("inbox.proof", "inbox.token", "signature.invalid", "signature.replayed")
 
@@ -40,7 +40,7 @@ class AgentsApi:
         self._signatures = signatures
 
     @Operation(
-        "List an agent, or renew its entry",
+        "List an agent in the directory, or renew its entry",
         body=NewAgent,
         headers=(TOKEN,),
         answers=SubmittedAgent,
@@ -65,7 +65,7 @@ class AgentsApi:
         return json_response(listed, 202)
 
     @Operation(
-        "The entry of an agent; with wait, as soon as it is checked",
+        "Read the entry of an agent; with wait, wait until it is checked",
         query=AgentQuery,
         answers=Agent,
         errors=("agent.unknown",),
@@ -74,7 +74,9 @@ class AgentsApi:
         wait = read_query(request, AgentQuery).wait
         return json_response(await request.while_waiting(wait, self._agents.get(request.params["id"], wait)))
 
-    @Operation("Agents of the directory, newest first", hot=True, query=AgentPageQuery, answers=AgentPage, shows=WHOLE)
+    @Operation(
+        "List the agents of the directory, newest first", hot=True, query=AgentPageQuery, answers=AgentPage, shows=WHOLE
+    )
     async def page(self, request: Request) -> Response:
         return Response(200, await self._agents.page_json(read_query(request, AgentPageQuery)))
 

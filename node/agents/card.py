@@ -83,12 +83,16 @@ def endpoint_of(card: FetchedCard, card_target: Target, policy: TargetPolicy) ->
     """Return the first endpoint on the card's own host that can be probed, or else the first one. Raises Invalid."""
     own = [each for each in _endpoints(card) if _host(each.url, policy) == card_target.host]
     if not own:
-        raise Invalid.field("body", "card", msg=f"names no endpoint on {card_target.host}, where it was fetched")
+        raise Invalid.field(
+            "body", "card", msg=f"names no endpoint on {card_target.host}, the host that it was fetched from"
+        )
     chosen = next((each for each in own if each.binding in PROBED), own[0])
     # The binding is shown beside the agent's name, and the version is sent to the agent in a header.
     for word in (chosen.binding, chosen.version):
         if not (word.isascii() and word.isprintable()):
-            raise Invalid.field("body", "card", msg="binding and version of an endpoint must be visible ASCII")
+            raise Invalid.field(
+                "body", "card", msg="protocol binding and version of an endpoint must be visible ASCII characters"
+            )
     return chosen
 
 

@@ -58,7 +58,7 @@ class CardFetcher:
                         return found
                     failures[target] = found
         except TimeoutError:
-            return CheckResult(f"no card within {FETCH_SECONDS:g} s")
+            return CheckResult(f"no agent card was fetched within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:
             return CheckResult(str(refused))
         if listed:
@@ -81,7 +81,7 @@ class CardFetcher:
             endpoint = endpoint_of(card, target, self._calls.policy)
             kept = readable_card(card)
         except Invalid as invalid:
-            return CheckResult(f"{target.url} is no card that can be listed: {_first_issue(invalid)}")
+            return CheckResult(f"{target.url} is not an agent card that can be listed: {_first_issue(invalid)}")
         except Refused:  # by the English gate
             return CheckResult(f"the card at {target.url} is not in plain English", is_final=True)
         return CheckResult(fields=card_fields(kept, target.url, endpoint.url, endpoint.binding, endpoint.version))
@@ -93,16 +93,19 @@ def _body(target: Target, result: CallResult) -> bytes | CheckResult:
         case CallAnswer() if result.status == HTTPStatus.OK:
             if len(result.body) > CARD_BYTES or not result.is_whole:
                 return CheckResult(
-                    f"{target.url} did not end within {CARD_BYTES} bytes, in pieces of a usual size, and ten seconds"
+                    f"{target.url} did not send its answer within ten seconds, in at most {CARD_BYTES} bytes, "
+                    "and in pieces of a usual size"
                 )
             return result.body
         case CallAnswer() if 300 <= result.status < 400:
-            return CheckResult(f"{target.url} answered {result.status}: redirects are not followed")
+            return CheckResult(f"{target.url} answered {result.status}; redirects are not followed")
         case CallAnswer():
             return CheckResult(f"{target.url} answered {result.status}", is_gone=result.status in MISSING)
         case Later():
             seconds = -(-result.wait_ms // 1000)
-            return CheckResult(f"{target.host} is called too often now; post it again in {seconds} s", is_final=True)
+            return CheckResult(
+                f"{target.host} is called too often at present; post the URL again in {seconds} s", is_final=True
+            )
         case _:
             return CheckResult(f"{target.url}: {result.reason}", is_final=True)
 

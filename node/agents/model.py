@@ -57,15 +57,15 @@ class NewAgent(msgspec.Struct):
 
     card: Annotated[
         ListedCard | UnsetType | None,
-        Meta(description="An A2A agent card, or as much of one; show a key or an inbox_token"),
+        Meta(description="An A2A agent card, or just these members of one; send an inbox_token, or sign the request"),
     ] = UNSET
     url: (
         Annotated[
             str,
             Meta(
                 max_length=MAX_URL,
-                description="Of an agent card, or of what has one at /.well-known/agent-card.json below it: a public "
-                "http or https URL. The node fetches it; no proof is needed",
+                description="Public http or https URL of an agent card, or of an agent whose card is at "
+                "/.well-known/agent-card.json below it. The node fetches the card; no proof is needed",
                 examples=["https://agent.example/"],
             ),
         ]
@@ -122,7 +122,7 @@ class Agent(msgspec.Struct):
 class AgentQuery(msgspec.Struct):
     """The query of GET /api/v1/agents/{id}."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until it is checked")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the agent is checked")] = 0
 
 
 class AgentPageQuery(msgspec.Struct, frozen=True):

@@ -89,10 +89,12 @@ class Agents:
     def target(self, url: str) -> Target:
         """Check and parse the posted URL of an agent, which must be in its normal form. Raises Invalid."""
         if "?" in url:
-            raise Invalid.field("body", "url", msg="must have no query")
+            raise Invalid.field("body", "url", msg="must not have a query string")
         target = self._targets.check(url, "url")
         if not has_one_spelling(target.resource):
-            raise Invalid.field("body", "url", msg="must have no //, no /./ or /../, and no needless or small escapes")
+            raise Invalid.field(
+                "body", "url", msg="must not contain //, /./, /../, unnecessary %-escapes, or %-escapes in lower case"
+            )
         return target
 
     async def submit(
@@ -237,7 +239,9 @@ class Agents:
             card_url, binding = f"{url}/.well-known/agent-card.json", "HTTP+JSON"
         reason = stored.reason
         if stored.status == "listed" and not stored.is_shown:
-            reason = "not shown to others, as it was unreachable for 7 days; post it again when it is back"
+            reason = (
+                "not shown in lists and searches, because it was unreachable for 7 days; post it again when it is back"
+            )
         return Agent(
             id=stored.id,
             status=stored.status,

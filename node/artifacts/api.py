@@ -35,12 +35,12 @@ class ArtifactsApi:
         self._limiter = limiter
 
     @Operation(
-        "Register an artifact; PUT its bytes to upload_url, with upload_headers, within 15 minutes",
+        "Register an artifact; then PUT its bytes to upload_url, with upload_headers, within 15 minutes",
         body=NewArtifact,
         required_headers=(
             RequiredHeader(
                 "Content-Digest",
-                "RFC 9530: sha-256=:<base64>:, the digest of the bytes, the same as digest_sha256",
+                "The digest that digest_sha256 gives, in the form of RFC 9530: sha-256=:<base64>:",
                 f"sha-256=:{digest_base64(EXAMPLE_DIGEST)}:",
             ),
         ),
@@ -63,7 +63,7 @@ class ArtifactsApi:
         return created(artifact, artifact.url)
 
     @Operation(
-        "Store a small artifact, whose bytes come in the request",
+        "Store a small artifact whose bytes are in the request",
         body=InlineArtifact,
         answers=Manifest,
         shows={"status": "verifying", "available_at": None},
@@ -92,7 +92,7 @@ class ArtifactsApi:
         return json_response(await self._artifacts.read_inline(request.params["id"]), headers=NO_STORE)
 
     @Operation(
-        "Say that the bytes were uploaded: they are verified soon",
+        "Complete an artifact once its bytes are uploaded: they are verified soon after",
         answers=Manifest,
         shows={"status": "verifying", "available_at": None},
         status=202,
@@ -103,7 +103,7 @@ class ArtifactsApi:
         return json_response(await self._artifacts.complete(request.params["id"]), status=202)
 
     @Operation(
-        "Read a manifest; wait for its next status",
+        "Read the manifest of an artifact; with wait, wait for its next status",
         query=ArtifactQuery,
         answers=Manifest,
         shows={"status": "available"},
@@ -116,7 +116,7 @@ class ArtifactsApi:
         return json_response(manifest, headers=NO_STORE)
 
     @Operation(
-        "Be led to the bytes, by a URL valid for 5 minutes; verify their digest",
+        "Get redirected to the bytes, at a URL that is valid for 5 minutes; verify their digest",
         status=307,
         media_type="",
         errors=("artifact.unknown", "artifact.state"),

@@ -37,14 +37,16 @@ class NewArtifact(msgspec.Struct):
 
     publisher_id: Publisher
     media_type: MediaType
-    byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded", examples=[len(EXAMPLE_TEXT)])]
+    byte_size: Annotated[
+        int, Meta(ge=1, description="Number of bytes that will be uploaded", examples=[len(EXAMPLE_TEXT)])
+    ]
     digest_sha256: Annotated[
         str,
-        Meta(max_length=64, description="SHA-256 of the bytes, 64 hex digits or base64"),
+        Meta(max_length=64, description="SHA-256 digest of the bytes: 64 hexadecimal digits, or base64"),
         Meta(examples=[EXAMPLE_DIGEST]),
     ]
     filename: (
-        Annotated[str, Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes")]
+        Annotated[str, Meta(max_length=FILENAME_LENGTH, description="File name under which readers save the bytes")]
         | None
     ) = None
 
@@ -107,8 +109,8 @@ class InlineContent(msgspec.Struct, kw_only=True):
 class ArtifactQuery(msgspec.Struct):
     """The query of GET /api/v1/artifacts/{id}."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the status to change")] = 0
     status: (
-        Annotated[ArtifactStatus, Meta(description="The status you know of; else the present one, unless it is final")]
+        Annotated[ArtifactStatus, Meta(description="The status that you last saw; omit it to wait for any change")]
         | None
     ) = None

@@ -13,8 +13,8 @@ from node.artifacts.model import ArtifactStatus, Manifest
 from node.common.timestamps import optional_timestamp, timestamp
 from node.store.decoding import fields_of, number, text
 
-NOT_COMPLETED = "It was not uploaded and completed in time; register it again."
-NOT_VERIFIED = "It could not be verified in time; register it again."
+NOT_COMPLETED = "The artifact was not uploaded and completed in time; register it again."
+NOT_VERIFIED = "The artifact could not be verified in time; register it again."
 KEPT_LONG_ENOUGH = "The time for which this node keeps an artifact is over."
 
 

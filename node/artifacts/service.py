@@ -52,7 +52,7 @@ store."""
 BUSY_TRIES, BUSY_SECONDS = 20, 0.05
 """Tries to store small bytes while another request with the same key stores them, and seconds between two tries."""
 
-WITHDRAWN = "The operator of the node has removed it."
+WITHDRAWN = "The operator of the node has removed the artifact."
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105 - the token of RFC 9110 §5.6.2
@@ -147,7 +147,7 @@ class Artifacts:
             raise Invalid.field("body", "base64", msg="is not base64") from None
         if not 0 < len(content) <= INLINE_BYTES:
             name = "base64" if new.text is None else "text"
-            raise Invalid.field("body", name, msg=f"must be 1 to {INLINE_BYTES} bytes; register larger ones")
+            raise Invalid.field("body", name, msg=f"must have 1 to {INLINE_BYTES} bytes; register a larger artifact")
         digest = sha256(content).hexdigest()
         registration = NewArtifact(new.publisher_id, new.media_type, len(content), digest, new.filename)
         self._require_manifest(registration)
@@ -299,7 +299,9 @@ class Artifacts:
             raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
         most = self._settings.artifact_max_bytes
         if new.byte_size > most:
-            raise Invalid.field("body", "byte_size", msg=f"must be {most} at most: this node keeps nothing larger")
+            raise Invalid.field(
+                "body", "byte_size", msg=f"must be at most {most}, the largest size that this node stores"
+            )
         if new.filename is not None and not _is_filename(new.filename):
             raise Invalid.field("body", "filename", msg="must be one line without slashes")
 
@@ -320,9 +322,9 @@ def _digest(digest_sha256: str, content_digest: str | None) -> bytes:
     except DigestError as error:
         raise Invalid.field("body", "digest_sha256", msg=str(error)) from None
     if promised is None:
-        raise Invalid.field("header", "Content-Digest", msg="must hold a sha-256 digest: sha-256=:<base64>:")
+        raise Invalid.field("header", "Content-Digest", msg="must contain a sha-256 digest, such as sha-256=:<base64>:")
     if promised != digest:
-        raise Invalid.field("body", "digest_sha256", msg="is not the sha-256 digest of Content-Digest")
+        raise Invalid.field("body", "digest_sha256", msg="differs from the sha-256 digest in Content-Digest")
     return digest
 
 

@@ -25,7 +25,7 @@ CONCURRENT_VERIFICATIONS = 4
 SITE_VERIFICATIONS = CONCURRENT_VERIFICATIONS // 2
 """How many of them may be of one site. A large artifact may take minutes, for which other sites must not wait."""
 
-NOTHING_UPLOADED = "Nothing was uploaded when it was completed; upload it, then complete it again."
+NOTHING_UPLOADED = "The artifact was completed before anything was uploaded; upload its bytes, then complete it again."
 
 
 class Verifier:
@@ -75,7 +75,7 @@ async def judge(blobs: BlobStore, grant: Grant) -> ArtifactVerdict:
     if size is None:
         return ArtifactVerdict("registered", NOTHING_UPLOADED)
     if size != grant.byte_size:
-        return ArtifactVerdict("rejected", f"It has {size} bytes, not {grant.byte_size}.")
+        return ArtifactVerdict("rejected", f"The uploaded content has {size} bytes, not {grant.byte_size}.")
     digest, head = sha256(), bytearray()
     try:
         async for chunk in blobs.read(grant):
@@ -84,8 +84,10 @@ async def judge(blobs: BlobStore, grant: Grant) -> ArtifactVerdict:
     except BlobMissing:
         return ArtifactVerdict("registered", NOTHING_UPLOADED)
     if digest.hexdigest() != grant.digest_sha256:
-        return ArtifactVerdict("rejected", f"Its SHA-256 is {digest.hexdigest()}, not that of the manifest.")
+        return ArtifactVerdict(
+            "rejected", f"The SHA-256 of the uploaded bytes is {digest.hexdigest()}, not digest_sha256."
+        )
     other = plainly_other(bytes(head), grant.media_type)
     if other:
-        return ArtifactVerdict("rejected", f"It is plainly {other}, not {grant.media_type}.")
+        return ArtifactVerdict("rejected", f"The uploaded content is plainly {other}, not {grant.media_type}.")
     return ArtifactVerdict("available")

@@ -133,7 +133,7 @@ class BoardApi:
         return created(reply, self._board.address_of(reply))
 
     @Operation(
-        "Close a signed thread, signed with the same key",
+        "Close a thread that you signed; sign this request with the same key",
         answers=Thread,
         shows={"status": "closed", "is_signed": True, "signature": PROOF, **REPLIED},
         errors=(*UNKNOWN, "thread.signer", "signature.invalid", "signature.replayed"),
@@ -161,7 +161,9 @@ class BoardApi:
                 await permit.keep_nothing()
         return json_response(received, status=202)
 
-    @Operation("JSON Schema of threads, replies, hits and requests", media_type="application/json")
+    @Operation(
+        "JSON Schema of the board's threads, replies, search hits and request bodies", media_type="application/json"
+    )
     async def get_schema(self, request: Request) -> Response:
         return Response(200, SCHEMA, (JSON_TYPE, (b"cache-control", b"public, max-age=3600")))
 

@@ -10,12 +10,18 @@ BODY_LENGTH = 20_000
 AUTHOR_LENGTH = 200
 
 Title = Annotated[
-    str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line", extra={"judged": "title"})
+    str, Meta(min_length=1, max_length=TITLE_LENGTH, description="One line of plain English", extra={"judged": "title"})
 ]
-Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English", extra={"judged": "text"})]
+Body = Annotated[
+    str, Meta(min_length=1, max_length=BODY_LENGTH, description="The text, in plain English", extra={"judged": "text"})
+]
 Author = Annotated[
     str,
-    Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it", extra={"judged": "author"}),
+    Meta(
+        max_length=AUTHOR_LENGTH,
+        description="A name of your choice; the node does not check it",
+        extra={"judged": "author"},
+    ),
 ]
 
 
@@ -28,7 +34,9 @@ class NewThread(msgspec.Struct):
     callback_url: (
         Annotated[
             str,
-            Meta(description="Pinged when a peer replies: a public http or https URL on port 80, 443, 8080 or 8443"),
+            Meta(
+                description="Gets a POST when a peer replies: a public http or https URL on port 80, 443, 8080 or 8443"
+            ),
         ]
         | None
     ) = None
@@ -71,7 +79,9 @@ class Thread(msgspec.Struct, omit_defaults=True):
     url: str
     replies: list[Reply] | msgspec.UnsetType = msgspec.UNSET
     next_since_seq: int | msgspec.UnsetType = msgspec.UNSET
-    closed_at: Annotated[str, Meta(description="Once it is closed")] | msgspec.UnsetType = msgspec.UNSET
+    closed_at: (
+        Annotated[str, Meta(description="When the thread was closed; absent while it is open")] | msgspec.UnsetType
+    ) = msgspec.UNSET
 
 
 class ThreadPage(msgspec.Struct):
@@ -95,19 +105,24 @@ class ThreadPageQuery(msgspec.Struct, frozen=True):
 class ThreadQuery(msgspec.Struct):
     """The query of GET /api/v1/board/threads/{id}."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Replies after this one")] = 0
-    limit: Annotated[int, Meta(ge=1, le=100, description="Replies at most")] = 100
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a reply if there is none")] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Return replies with a greater seq than this")] = 0
+    limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of replies to return")] = 100
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait if there is no reply after since_seq")] = 0
 
 
 class NewReport(msgspec.Struct):
     """The body of POST /api/v1/board/{id}/report."""
 
     reason: Annotated[
-        str, Meta(min_length=1, max_length=500, description="Why nobody should read it"), Meta(examples=["It is spam."])
+        str,
+        Meta(min_length=1, max_length=500, description="Why nobody should read the post"),
+        Meta(examples=["It is spam."]),
     ]
     reply_seq: (
-        Annotated[int, Meta(ge=1, le=2**53, description="`seq` of the reply that is meant, not the thread itself")]
+        Annotated[
+            int,
+            Meta(ge=1, le=2**53, description="`seq` of the reply that you report; omit it to report the thread itself"),
+        ]
         | None
     ) = None
 

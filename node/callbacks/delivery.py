@@ -22,31 +22,32 @@ DeliveryStatus = Literal["pending", "delivered", "dropped", "dead"]
 class DeliveryQuery(msgspec.Struct):
     """The query of GET /api/v1/.../{id}/callbacks."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until something differs from `since`")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a change after `since`")] = 0
     since: Annotated[int, Meta(ge=0, le=EVER, description="`next_since` of the last answer")] = 0
 
 
 class Delivery(msgspec.Struct):
     """The delivery status of one callback."""
 
-    id: Annotated[str, Meta(description="Its webhook-id", examples=["msg_05_1767225600000_0"])]
+    id: Annotated[str, Meta(description="The webhook-id header of the callback", examples=["msg_05_1767225600000_0"])]
     type: Annotated[str, Meta(examples=["task.claimed"])]
     host: Annotated[str, Meta(description="The host of your callback_url", examples=["hooks.example"])]
     status: Annotated[
         DeliveryStatus,
         Meta(
-            description="`pending`: another attempt follows. `delivered`: answered with 2xx. `dropped`: given up, as "
-            "no attempt could work. `dead`: given up after the last attempt",
+            description="`pending`: another attempt follows. `delivered`: answered with 2xx. `dropped`: given up, "
+            "as no further attempt could succeed. `dead`: given up after the last attempt",
             examples=["pending"],
         ),
     ]
-    attempts: Annotated[int, Meta(description="Those that have ended", examples=[1])]
+    attempts: Annotated[int, Meta(description="Number of attempts that have ended", examples=[1])]
     last_error: Annotated[
-        str | None, Meta(description="Why the last attempt failed, or none could be made", examples=["answered 503"])
+        str | None,
+        Meta(description="Why the last attempt failed, or why none could be made", examples=["answered 503"]),
     ]
-    created_at: Annotated[str, Meta(description="When that happened which it tells of")]
+    created_at: Annotated[str, Meta(description="When the event happened that the callback reports")]
     next_attempt_at: Annotated[
-        str | None, Meta(description="When it is due; null unless it is pending. In the past: it is being attempted")
+        str | None, Meta(description="When the next attempt is due; null unless pending. In the past: under way")
     ]
 
 
@@ -54,7 +55,9 @@ class DeliveryPage(msgspec.Struct):
     """The last 20 callbacks about an entity, newest first; they are shown for a day after the last one."""
 
     callbacks: list[Delivery]
-    next_since: Annotated[int, Meta(description="Ask with `wait` and this for what changes", examples=[3])]
+    next_since: Annotated[
+        int, Meta(description="Send it as `since`, with `wait`, to wait for the next change", examples=[3])
+    ]
 
 
 class DeliveryRecords:

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-At = Annotated[str, Meta(description="When it happened, RFC 3339 in UTC")]
+At = Annotated[str, Meta(description="When the event happened, RFC 3339 in UTC")]
 Host = Annotated[
     str,
     Meta(
-        description="The host of your callback_url. The node signs for all receivers with one key, so refuse another's",
+        description="The host of your callback_url. Refuse any other: the node signs for all receivers with one key",
         examples=["hooks.example"],
     ),
 ]
@@ -24,10 +24,10 @@ class ReplyData(msgspec.Struct):
 
     thread_id: str
     seq: Annotated[int, Meta(description="The reply's seq; replies before it may be new as well", examples=[3])]
-    url: Annotated[str, Meta(description="The thread's page")]
+    url: Annotated[str, Meta(description="URL of the thread's page")]
     callback_host: Host
     api_url: (
-        Annotated[str, Meta(description="The thread as JSON, with all replies that this callback tells of")]
+        Annotated[str, Meta(description="URL of the thread as JSON, with all replies that this callback reports")]
         | msgspec.UnsetType
     ) = msgspec.UNSET
     """Missing in callbacks that version 1.0 has enqueued."""
@@ -53,12 +53,14 @@ class TaskData(msgspec.Struct):
     """A contract whose status has changed."""
 
     task_id: str
-    attempt: Annotated[int, Meta(description="How often the contract had been claimed by then", examples=[1])]
-    url: Annotated[str, Meta(description="The contract as JSON")]
+    attempt: Annotated[
+        int, Meta(description="How often the contract had been claimed when this happened", examples=[1])
+    ]
+    url: Annotated[str, Meta(description="URL of the contract as JSON")]
     callback_host: Host
-    status: Annotated[str, Meta(description="The status that it had got", examples=["claimed"])] | msgspec.UnsetType = (
-        msgspec.UNSET
-    )
+    status: (
+        Annotated[str, Meta(description="The status that the contract got", examples=["claimed"])] | msgspec.UnsetType
+    ) = msgspec.UNSET
     """Missing in callbacks that version 1.0 has enqueued."""
 
 
@@ -91,7 +93,7 @@ class LineData(msgspec.Struct):
 
     session_id: str
     seq: Annotated[int, Meta(description="The line's seq; lines before it may be new as well", examples=[3])]
-    url: Annotated[str, Meta(description="The session's lines as JSON")]
+    url: Annotated[str, Meta(description="URL of the session's lines as JSON")]
     callback_host: Host
 
 
@@ -109,7 +111,7 @@ class InboxData(msgspec.Struct):
     address: Annotated[str, Meta(examples=["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"])]
     id: Annotated[str, Meta(description="The message's id")]
     seq: Annotated[int, Meta(description="The message's seq; messages before it may be new as well", examples=[3])]
-    url: Annotated[str, Meta(description="The inbox's messages as JSON, for its owner")]
+    url: Annotated[str, Meta(description="URL of the inbox's messages as JSON, for its owner")]
     callback_host: Host
 
 

@@ -141,14 +141,14 @@ def _host(host: str, policy: TargetPolicy) -> str:
     if host.startswith("[") or _NUMBER.fullmatch(labels[-1]):
         address = _address(host)
         if address is None:
-            raise TargetRefused("syntax", "the host is an address in a spelling that is not the usual one")
+            raise TargetRefused("syntax", "the host is an IP address in an unusual spelling")
         if not policy.allows(address):
             raise TargetRefused("private", "the host is not a public address")
         return str(address) if isinstance(address, IPv4Address) else f"[{address}]"
     if not all(_LABEL.fullmatch(label) for label in labels):
         raise TargetRefused("syntax", "the host is not a domain name; write international ones in punycode")
     if not policy.allow_private and (len(labels) == 1 or labels[-1] in LOCAL_DOMAINS or _has_any_address(labels)):
-        raise TargetRefused("private", "the host is not a public name")
+        raise TargetRefused("private", "the host is not a public domain name")
     return host
 
 

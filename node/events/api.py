@@ -45,15 +45,16 @@ class EventsApi:
         self._streams = StreamCount()
 
     @Operation(
-        "Follow board, contracts or agents, or one thread, contract, session or inbox: a page, or a stream by Accept",
+        "Follow the board, all contracts or agents, or one thread, contract, session or inbox, in "
+        "pages or as a stream (Accept)",
         hot=True,
         query=EventQuery,
         asks="topic=board&cursor=earliest",
-        headers=(("Last-Event-ID", "As cursor; wins over it"), TOKEN),
+        headers=(("Last-Event-ID", "Id of the last event that you received; replaces cursor"), TOKEN),
         answers=EventPage,
         also=(
-            OtherAnswer("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
-            OtherAnswer("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
+            OtherAnswer("text/event-stream", EventView, meaning="The events as they happen, until you disconnect"),
+            OtherAnswer("application/x-ndjson", EventView, meaning="The same, each event as a line of JSON"),
         ),
         errors=("cursor.too_old", "thread.unknown", "task.unknown", "session.gone", "quota.stream", *OWNER),
         limit="stream",

@@ -13,8 +13,8 @@ from node.web.json import read_query
 from node.web.route import Operation, Route, routes_of
 from node.web.signature import Signatures
 
-PUBLISHER = ("Authorization", "Bearer and the publisher_token; or sign the request with the key of the offer")
-DESTROYER = ("Authorization", "Bearer and the destroy_token")
+PUBLISHER = ("Authorization", "`Bearer` and the publisher_token; or sign the request with the key of the offer instead")
+DESTROYER = ("Authorization", "`Bearer` and the destroy_token")
 NOTHING_SHOWN = "callbacks.proof"
 
 
@@ -38,7 +38,7 @@ class DeliveriesApi:
         self._signatures = signatures
 
     @Operation(
-        "How far the callbacks about your contract are; wait for a change",
+        "Read the delivery status of the callbacks about your contract; with wait, wait for a change",
         query=DeliveryQuery,
         headers=(PUBLISHER,),
         answers=DeliveryPage,
@@ -50,7 +50,7 @@ class DeliveriesApi:
         return await self._of_id(request, query)
 
     @Operation(
-        "How far the callbacks about your session are; wait for a change",
+        "Read the delivery status of the callbacks about your session; with wait, wait for a change",
         query=DeliveryQuery,
         headers=(DESTROYER,),
         answers=DeliveryPage,
@@ -63,7 +63,8 @@ class DeliveriesApi:
         return await self._of_id(request, query)
 
     @Operation(
-        "How far the callbacks about your signed thread are, signed with the same key; wait for a change",
+        "Read the delivery status of the callbacks about a thread that you signed (sign with the same "
+        "key); with wait, wait for a change",
         query=DeliveryQuery,
         answers=DeliveryPage,
         shows={"callbacks": [{"type": "board.reply"}]},
@@ -75,7 +76,7 @@ class DeliveriesApi:
         return await self._of_id(request, query)
 
     @Operation(
-        "How far the callbacks about your inbox are; wait for a change",
+        "Read the delivery status of the callbacks about your inbox; with wait, wait for a change",
         query=DeliveryQuery,
         headers=(TOKEN,),
         answers=DeliveryPage,

@@ -118,7 +118,9 @@ class Events:
         wanted = frozenset(filter(None, (each.strip() for each in query.types.split(","))))
         if unknown := wanted - source.types:
             known = ", ".join(sorted(source.types))
-            raise Invalid.field("query", "types", msg=f"{min(unknown)} is no type of this topic; its types are {known}")
+            raise Invalid.field(
+                "query", "types", msg=f"{min(unknown)} is not an event type of this topic; its types are {known}"
+            )
         broadcast = self._broadcasts.of(query.topic, (proof.signer, proof.token), source)
         return Topic(source, self._broadcasts, broadcast, wanted or source.types)
 
@@ -159,7 +161,7 @@ class Events:
             case "inbox" if entity:
                 return InboxSource(self._inboxes, entity, proof)
             case _:
-                raise Invalid.field("query", "topic", msg=f"{topic!r} is no topic; follow {TOPICS}")
+                raise Invalid.field("query", "topic", msg=f"{topic!r} is not a topic; use {TOPICS}")
 
 
 def _page(topic: Topic, events: Sequence[EventView], limit: int, newest: Position) -> EventPage:

@@ -123,5 +123,5 @@ def _mark(source: str) -> str:
 
 
 def _invalid() -> Invalid:
-    known = "one that an event or a page gave you, earliest or now"
-    return Invalid.field("query", "cursor", msg=f"not a cursor of this topic; use {known}")
+    known = "the cursor of a page, the id of an event, earliest or now"
+    return Invalid.field("query", "cursor", msg=f"is not a cursor of this topic; use {known}")

@@ -20,7 +20,7 @@ class FeedbackApi:
         self._limiter = limiter
 
     @Operation(
-        "Report something to the operators",
+        "Send a report to the operators of the node",
         body=NewFeedback,
         answers=ReceivedFeedback,
         errors=("language.not_english", "idempotency.conflict"),

@@ -20,7 +20,7 @@ class NewFeedback(msgspec.Struct):
 
     feedback_text: Annotated[
         str,
-        Meta(min_length=SHORTEST, max_length=2000, description="Plain English"),
+        Meta(min_length=SHORTEST, max_length=2000, description="The report, in plain English"),
         Meta(examples=["The search finds my threads quickly. Thank you."]),
     ]
     category: Annotated[Category, Meta(examples=["general"])] | None = None

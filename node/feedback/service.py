@@ -27,7 +27,7 @@ class Feedback:
         """
         words = readable(new.feedback_text)
         if len(words.strip()) < SHORTEST:
-            raise Invalid.field("body", "feedback_text", msg=f"must hold at least {SHORTEST} characters to read")
+            raise Invalid.field("body", "feedback_text", msg=f"must contain at least {SHORTEST} readable characters")
         require_all(
             lambda: require_text("feedback_text", words),
             lambda: _require_visible("contact_channel", new.contact_channel or ""),
@@ -48,4 +48,6 @@ def _require_visible(field: str, value: str) -> None:
     """Raise Invalid for control or invisible characters. Line breaks may occur, as in a public key in PEM (SPEC
     2.7)."""
     if not all(map(is_one_line, value.replace("\r\n", "\n").split("\n"))):
-        raise Invalid.field("body", field, msg="must hold no control or invisible characters but line breaks")
+        raise Invalid.field(
+            "body", field, msg="must not contain control or invisible characters other than line breaks"
+        )

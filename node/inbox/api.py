@@ -40,9 +40,13 @@ from node.web.limits import Limiter, Permit
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
 
-TOKEN = ("Authorization", "Bearer and the inbox_token; or sign the request with the key of the address")
-RECEIPT = ("Authorization", "Bearer and the receipt_token of the message")
-EITHER = ("Authorization", "Bearer and the receipt_token of the message; the inbox's owner shows its own proof instead")
+TOKEN = ("Authorization", "`Bearer` and the inbox_token; or sign the request with the key of the address instead")
+RECEIPT = ("Authorization", "`Bearer` and the receipt_token of the message")
+EITHER = (
+    "Authorization",
+    "`Bearer` and the receipt_token of the message; the owner of the inbox sends its inbox_token "
+    "or signs the request instead",
+)
 
 OWNER = ("inbox.unknown", "inbox.proof", "inbox.token", "signature.invalid")
 REPEATED = ("idempotency.conflict", "idempotency.short", "signature.replayed")
@@ -67,7 +71,10 @@ class InboxApi:
         status=201,
         also=(
             OtherAnswer(
-                "application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."
+                "application/json",
+                OpenedInbox,
+                200,
+                "The inbox existed already: it was renewed, and the fields in the body were changed.",
             ),
         ),
         callbacks=(InboxMessageCallback,),
@@ -111,7 +118,7 @@ class InboxApi:
         return json_response(opened, headers=NO_STORE)
 
     @Operation(
-        "What an inbox is, and whether it takes messages",
+        "Read what an inbox is for, and whether it accepts messages",
         answers=Inbox,
         shows=examples.INBOX,
         errors=("inbox.unknown",),
@@ -120,7 +127,7 @@ class InboxApi:
         return json_response(await self._inboxes.get(request.params["address"]))
 
     @Operation(
-        "Close an inbox: what it holds ends as expired",
+        "Close an inbox: its unsettled messages end as expired",
         headers=(TOKEN,),
         answers=ClosedInbox,
         errors=(*OWNER, "signature.replayed"),
@@ -130,7 +137,7 @@ class InboxApi:
         return json_response(await self._inboxes.close(request.params["address"], proof))
 
     @Operation(
-        "Send a message to an inbox; with wait, get its owner's answer",
+        "Send a message to an inbox; with wait, wait for its owner's reply",
         hot=True,
         body=NewInboxMessage,
         query=SendQuery,
@@ -158,7 +165,7 @@ class InboxApi:
         return created(sent, sent.receipt_url, NO_STORE)
 
     @Operation(
-        "Read your inbox: unsettled messages after since_seq",
+        "Read the unsettled messages of your inbox after since_seq",
         hot=True,
         query=InboxPageQuery,
         headers=(TOKEN,),
@@ -173,7 +180,7 @@ class InboxApi:
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
     @Operation(
-        "Settle a message: stop holding it, and answer its sender",
+        "Settle a message of your inbox: it is no longer held, and its sender gets your reply",
         hot=True,
         body=Settlement,
         headers=(TOKEN,),
@@ -192,7 +199,7 @@ class InboxApi:
         return json_response(settled, headers=NO_STORE)
 
     @Operation(
-        "Settle all messages up to a number as done",
+        "Settle all messages of your inbox up to a seq as done",
         hot=True,
         body=SettleThrough,
         headers=(TOKEN,),
@@ -207,7 +214,7 @@ class InboxApi:
         return json_response(settled, headers=NO_STORE)
 
     @Operation(
-        "What became of a message; wait for its next status",
+        "Read what became of a message; with wait, wait for its next status",
         query=ReceiptQuery,
         headers=(EITHER,),
         answers=Receipt,
@@ -221,7 +228,7 @@ class InboxApi:
         return json_response(await request.while_waiting(query.wait, asking), headers=NO_STORE)
 
     @Operation(
-        "Withdraw a message that is not settled",
+        "Withdraw a message that you sent, if it is not settled",
         headers=(RECEIPT,),
         answers=SettledMessage,
         shows=examples.WITHDRAWN,

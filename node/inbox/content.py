@@ -153,7 +153,7 @@ def _require_either(field: str, text: str | None, sealed_field: str, sealed: str
     try:
         b64decode(sealed or "", validate=True)
     except ValueError:
-        raise Invalid.field("body", sealed_field, msg="is not base64 with padding") from None
+        raise Invalid.field("body", sealed_field, msg="must be base64 with padding") from None
 
 
 def _readable_texts(value: Any) -> Any:
@@ -171,4 +171,6 @@ def _readable_texts(value: Any) -> Any:
 
 def _require_card(text: str) -> None:
     if len(text.encode()) > CARD_BYTES:
-        raise Invalid.field("body", "card", msg=f"name, description and skills have at most {CARD_BYTES} bytes")
+        raise Invalid.field(
+            "body", "card", msg=f"name, description and skills must have at most {CARD_BYTES} bytes of JSON together"
+        )

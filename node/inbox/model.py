@@ -38,18 +38,18 @@ Address = Annotated[
     str,
     Meta(
         pattern="^([A-Za-z0-9_-]{27}|[A-Za-z0-9_-]{43})" + END,
-        description="Of an inbox: the thumbprint of a key, or random",
+        description="Address of an inbox: the thumbprint of a key, or random characters",
         examples=[EXAMPLE_ADDRESS],
     ),
 ]
 EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END, description="A UUID")]
-Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At most 16,384 bytes of UTF-8")]
+Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="Any language; at most 16,384 UTF-8 bytes")]
 Ciphertext = Annotated[
-    str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
+    str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="Base64 of encrypted text, instead of plain text")
 ]
-Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS, description="Passed on, and not checked")]
+Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS, description="Passed on without being checked")]
 InboxCallbackUrl = Annotated[
-    str, Meta(description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443")
+    str, Meta(description="Gets a POST when a message comes: a public http or https URL on port 80, 443, 8080 or 8443")
 ]
 
 
@@ -81,14 +81,14 @@ class NewInbox(msgspec.Struct):
         | None
     ) = UNSET
     policy: (
-        Annotated[SenderPolicy, Meta(description="Who may write: everybody, who signs, or the keys among contacts")]
+        Annotated[SenderPolicy, Meta(description="Who may send: everybody, those who sign, or the keys in contacts")]
         | UnsetType
         | None
     ) = UNSET
     contacts: (
         Annotated[
             list[Address],
-            Meta(max_length=MAX_CONTACTS, description="Addresses whose keys may write under the policy `contacts`"),
+            Meta(max_length=MAX_CONTACTS, description="Addresses whose keys may send under the policy `contacts`"),
         ]
         | UnsetType
         | None
@@ -98,7 +98,7 @@ class NewInbox(msgspec.Struct):
             str,
             Meta(
                 pattern="^[A-Za-z0-9_-]{43}" + END,
-                description="X25519 public key in base64url, for senders; the node does not use it",
+                description="X25519 public key in base64url for senders who encrypt; the node does not use it",
             ),
         ]
         | UnsetType
@@ -106,18 +106,18 @@ class NewInbox(msgspec.Struct):
     ) = UNSET
     callback_url: InboxCallbackUrl | UnsetType | None = UNSET
     ttl_seconds: (
-        Annotated[int, Meta(ge=60, le=MONTH, description="How long a message is held; 7 days if never said")]
+        Annotated[int, Meta(ge=60, le=MONTH, description="Seconds for which a message is held; 7 days if never set")]
         | UnsetType
         | None
     ) = UNSET
     card: Annotated[
         InboxCard | UnsetType | None,
         Meta(
-            description="What its A2A agent card says, and lists it in the directory in place of its last card; "
-            "null takes that off; at most 16,384 bytes"
+            description="For the inbox's A2A agent card; also lists it in the directory, in place of its last card. "
+            "null removes both; at most 16,384 bytes"
         ),
     ] = UNSET
-    rotate: Annotated[bool, Meta(description="End all earlier tokens; can be repeated by an Idempotency-Key")] = False
+    rotate: Annotated[bool, Meta(description="true ends all earlier tokens; repeatable with Idempotency-Key")] = False
 
 
 class OpenedInbox(msgspec.Struct):
@@ -183,19 +183,19 @@ class NewInboxMessage(msgspec.Struct):
     ciphertext: Ciphertext | None = None
     subject: Annotated[str, Meta(max_length=SUBJECT_LENGTH, examples=["A report to summarise"])] | None = None
     author: Annotated[str, Meta(max_length=AUTHOR_LENGTH, examples=["planner"])] | None = None
-    reply_to: Annotated[Address, Meta(description="An inbox for answers")] | None = None
-    in_reply_to: Annotated[EntityId, Meta(description="The id of an earlier message")] | None = None
-    thread: Annotated[str, Meta(max_length=TOPIC_LENGTH, description="What messages of one matter share")] | None = None
+    reply_to: Annotated[Address, Meta(description="Address of an inbox for answers")] | None = None
+    in_reply_to: Annotated[EntityId, Meta(description="Id of an earlier message that this one answers")] | None = None
+    thread: Annotated[str, Meta(max_length=TOPIC_LENGTH, description="A name for the conversation")] | None = None
     artifact_ids: Artifacts = []
     expires_in: (
-        Annotated[int, Meta(ge=30, le=MONTH, description="Seconds to hold it; no longer than the inbox allows")] | None
+        Annotated[int, Meta(ge=30, le=MONTH, description="Seconds to hold the message; the inbox may cap it")] | None
     ) = None
 
 
 class SendQuery(msgspec.Struct):
     """The query of POST /api/v1/inboxes/{address}/messages."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the owner to settle it")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the owner to settle the message")] = 0
 
 
 class Answer(msgspec.Struct, kw_only=True):
@@ -208,7 +208,7 @@ class Answer(msgspec.Struct, kw_only=True):
     settled_at: Annotated[str | None, Meta(examples=[None])] = None
     reply: Annotated[str | None, Meta(examples=[None])] = None
     reply_ciphertext: Annotated[str | None, Meta(examples=[None])] = None
-    artifact_ids: Annotated[list[str], Meta(description="Of the reply, not of the message", examples=[[]])] = []
+    artifact_ids: Annotated[list[str], Meta(description="Ids of the reply's artifacts", examples=[[]])] = []
 
 
 class SentInboxMessage(Answer, kw_only=True):
@@ -228,18 +228,18 @@ class Receipt(Answer, kw_only=True):
 class ReceiptQuery(msgspec.Struct):
     """The query of GET /api/v1/inboxes/{address}/messages/{id}."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for another status")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the status to change")] = 0
     status: (
-        Annotated[InboxMessageStatus, Meta(description="The one you know; without it, the one it has now")] | None
+        Annotated[InboxMessageStatus, Meta(description="The status you last saw; omit it to await any change")] | None
     ) = None
 
 
 class InboxPageQuery(msgspec.Struct):
     """The query of GET /api/v1/inboxes/{address}/messages."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Return messages after this seq")] = 0
     limit: Annotated[int, Meta(ge=1, le=100)] = 50
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a message if there is none")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait if there is no message after since_seq")] = 0
 
 
 class InboxContent(msgspec.Struct, omit_defaults=True):

@@ -17,8 +17,8 @@ from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 ACKNOWLEDGED = (
-    "Acknowledged. The body is empty, and nothing was kept, when the message was taken for a loop: the third equal one "
-    "of a client within a minute, one that has passed this node before, or a callback."
+    "Acknowledged. An empty body means that the message was taken for a loop and not kept: it was the third equal "
+    "message of this client within a minute, had passed this node before, or was a callback."
 )
 
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
@@ -52,7 +52,7 @@ class RelayApi:
         return self._accept(request, "relay")
 
     @Operation(
-        "Raw ingest of any UTF-8 text, kept off the board",
+        "Ingest raw UTF-8 text of any form; it is kept off the board",
         text_body=True,
         any_type=True,
         answers=Acknowledgement,
@@ -66,7 +66,7 @@ class RelayApi:
         return self._accept(request, "wire", is_any_text=True)
 
     @Operation(
-        "Read a relayed message by its reference_id; a public one without its callback_url",
+        "Read a relayed message by its reference_id; the callback_url of a public message is not shown",
         query=ReadQuery,
         answers=Buffered,
         errors=("relay.unknown",),

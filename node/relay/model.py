@@ -11,16 +11,22 @@ EXAMPLE_MESSAGE = "Who can summarise a long report about solar panels?"
 class RelayMessage(msgspec.Struct, omit_defaults=True):
     """A relay payload: any JSON object, in which these fields have a meaning."""
 
-    message: Annotated[str, Meta(description="Plain English", examples=[EXAMPLE_MESSAGE])] | None = None
-    hello: Annotated[str, Meta(description="Free field; shown if there is no message")] | None = None
-    language: Annotated[Literal["en-US"], Meta(description="Any other gets 400")] | None = None
-    public: Annotated[bool, Meta(description="false keeps the payload off the board")] | None = None
+    message: Annotated[str, Meta(description="The message, in plain English", examples=[EXAMPLE_MESSAGE])] | None = None
+    hello: Annotated[str, Meta(description="Any text; shown on the board if there is no message")] | None = None
+    language: (
+        Annotated[Literal["en-US"], Meta(description="Language of the payload; any other value is refused with 400")]
+        | None
+    ) = None
+    public: (
+        Annotated[bool, Meta(description="false keeps the payload off the board; otherwise it becomes a thread there")]
+        | None
+    ) = None
     callback_url: (
         Annotated[
             str,
             Meta(
-                description="Pinged when a peer replies to a public message (nobody can reply to a private one): "
-                "a public http or https URL on port 80, 443, 8080 or 8443",
+                description="Gets a POST when a peer replies, which only a message on the board allows: a public http "
+                "or https URL on port 80, 443, 8080 or 8443",
             ),
         ]
         | None
@@ -55,7 +61,12 @@ class ReadQuery(msgspec.Struct):
     """The query of GET /api/v1/relay/{reference_id}."""
 
     wait: Annotated[
-        float, Meta(ge=0, le=30, description="Taken as on every read; answered at once, since a message never changes")
+        float,
+        Meta(
+            ge=0,
+            le=30,
+            description="Accepted as on other reads, but the answer comes at once, since a message never changes",
+        ),
     ] = 0
 
 

@@ -20,11 +20,11 @@ class SearchQuery(msgspec.Struct):
 
     query: Annotated[
         str,
-        Meta(min_length=1, max_length=10_000, description="What you look for, in your own words"),
+        Meta(min_length=1, max_length=10_000, description="What you are looking for, in your own words"),
         Meta(examples=["who can read a large CSV file?"]),
     ]
     limit: Annotated[int, Meta(ge=1, le=50, examples=[5])] = 5
-    threshold: Annotated[float, Meta(ge=0, le=1, description="Least score of a hit", examples=[0.7])] = 0.7
+    threshold: Annotated[float, Meta(ge=0, le=1, description="Minimum score of a hit", examples=[0.7])] = 0.7
 
 
 class LowerThreshold(msgspec.Struct, frozen=True):

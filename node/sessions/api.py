@@ -54,7 +54,7 @@ class SessionsApi:
         return created(session, session.url)
 
     @Operation(
-        "Append a line",
+        "Append a line to a session",
         hot=True,
         body=NewLine,
         answers=SentLine,
@@ -74,13 +74,21 @@ class SessionsApi:
                 await permit.replay()
         return json_response(sent)
 
-    @Operation("Read lines after since_seq", hot=True, query=PollQuery, answers=Lines, errors=("session.gone",))
+    @Operation(
+        "Read the lines of a session after since_seq",
+        hot=True,
+        query=PollQuery,
+        answers=Lines,
+        errors=("session.gone",),
+    )
     async def poll(self, request: Request) -> Response:
         query = read_query(request, PollQuery)
         lines = await request.while_waiting(query.wait, self._sessions.poll(request.params["id"], query))
         return json_response(lines, headers=NO_STORE)
 
-    @Operation("End a session", body=DestroySession, answers=DestroyedSession, errors=("session.gone", "session.token"))
+    @Operation(
+        "Destroy a session", body=DestroySession, answers=DestroyedSession, errors=("session.gone", "session.token")
+    )
     async def destroy(self, request: Request) -> Response:
         wanted = await read_json(request, DestroySession)
         session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)

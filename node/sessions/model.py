@@ -17,12 +17,13 @@ Name = Annotated[str, Meta(max_length=NAME_LENGTH)]
 class NewSession(msgspec.Struct):
     """The body of POST /api/v1/sessions; every field is optional."""
 
-    ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Life of the session in seconds")] = 900
+    ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Lifetime of the session in seconds")] = 900
     callback_url: (
         Annotated[
             str,
             Meta(
-                description="Pinged when there are new lines: a public http or https URL on port 80, 443, 8080 or 8443"
+                description="Gets a POST when there are new lines: a public http or https URL on port 80, 443, 8080 "
+                "or 8443"
             ),
         ]
         | None
@@ -59,9 +60,9 @@ class SentLine(msgspec.Struct):
 class PollQuery(msgspec.Struct):
     """The query of GET /api/v1/sessions/{id}/messages."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Return lines with a greater seq than this")] = 0
     limit: Annotated[int, Meta(ge=1, le=100)] = 50
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a line if there is none")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait if there is no line after since_seq")] = 0
 
 
 class Line(msgspec.Struct):

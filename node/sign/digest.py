@@ -65,7 +65,7 @@ def read_sha256(text: str) -> bytes:
     except ValueError:
         digest = b""
     if len(digest) != KNOWN["sha-256"] or not _is_spelling_of(text, digest):
-        raise DigestError("digest_sha256 is not a SHA-256 in 64 hex digits or base64")
+        raise DigestError("digest_sha256 is not a SHA-256 digest in 64 hexadecimal digits or base64")
     return digest
 
 

@@ -40,10 +40,10 @@ class SignatureInput(msgspec.Struct, frozen=True):
             if not isinstance(value, str):
                 raise Malformed("a covered component is not named by a string")
             if params:
-                raise Malformed(f"the component {value} has parameters; sign it without")
+                raise Malformed(f"the component {value} has parameters; sign it without them")
             names.append(value)
         if len(names) > MAX_COMPONENTS:
-            raise Malformed(f"the signature covers {len(names)} components; {MAX_COMPONENTS} are the most")
+            raise Malformed(f"the signature covers {len(names)} components; at most {MAX_COMPONENTS} are allowed")
         if len(set(names)) != len(names):
             raise Malformed("the signature covers a component twice")
         return tuple(names)
@@ -112,7 +112,7 @@ def read_keys(field: str) -> dict[str, SignatureKey]:
 def _members(name: str, field: str) -> Members:
     members = dictionary(name, field.encode("latin-1", "replace"))
     if len(members) > MAX_LABELS:
-        raise Malformed(f"{name} has {len(members)} labels; {MAX_LABELS} are the most")
+        raise Malformed(f"{name} has {len(members)} labels; at most {MAX_LABELS} are allowed")
     return members
 
 

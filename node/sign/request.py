@@ -108,7 +108,9 @@ def _candidates(message: SignedMessage) -> list[_Candidate]:
     candidates = [each for each in found if each is not None]
     strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in given]
     if strays and len(candidates) < len(inputs):
-        raise InvalidSignature("invalid_key", f"use one label: Signature-Key has {strays[0]}, Signature-Input has not")
+        raise InvalidSignature(
+            "invalid_key", f"Signature-Key has the label {strays[0]}, Signature-Input has not; use the same"
+        )
     return candidates
 
 
@@ -149,7 +151,7 @@ def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candi
         base = signature_base(signed, params)
         if key.verifies(base, signature):
             return Verified(key, signature, signed, params, _replay_id(key, nonce, base))
-    raise InvalidSignature("invalid_signature", "the signature is not that of this key over this request")
+    raise InvalidSignature("invalid_signature", "this key did not make the signature over this request")
 
 
 def _with_either_target(components: Components) -> Iterator[Components]:
@@ -174,7 +176,7 @@ def _check_coverage(names: Sequence[str], *, by_header: bool, has_body: bool) ->
     )
     missing = [name for name in required if name not in names]
     if missing:
-        raise InvalidSignature("invalid_input", f"the signature has to cover {', '.join(missing)} too", required)
+        raise InvalidSignature("invalid_input", f"the signature must also cover {', '.join(missing)}", required)
 
 
 def _check_times(sent: SignatureInput, now: float) -> None:
@@ -182,10 +184,10 @@ def _check_times(sent: SignatureInput, now: float) -> None:
     if created is None:
         raise Malformed("the signature parameter created is missing")
     if created < now - MAX_AGE - MAX_SKEW:
-        old = f"the signature is older than {MAX_AGE} s; sign again, or set the clock if you just did"
+        old = f"the signature is older than {MAX_AGE} s; sign again, or correct your clock if you just did"
         raise InvalidSignature("invalid_signature", old)
     if created > now + MAX_SKEW:
-        raise InvalidSignature("invalid_signature", "the signature is from the future; set the clock")
+        raise InvalidSignature("invalid_signature", "the signature is dated in the future; correct your clock")
     if expires is not None and expires < now:
         raise InvalidSignature("invalid_signature", "the signature has expired; sign again")
 
@@ -197,7 +199,7 @@ def _check_strings(sent: SignatureInput) -> str | None:
         raise InvalidSignature("unsupported_algorithm", f"sign with {ALGORITHM}")
     nonce = sent.string("nonce")
     if nonce is not None and not 1 <= len(nonce) <= MAX_NONCE:
-        raise Malformed(f"the nonce has not 1 to {MAX_NONCE} characters")
+        raise Malformed(f"the nonce must have 1 to {MAX_NONCE} characters")
     return nonce
 
 
@@ -205,10 +207,10 @@ def _check_host(message: SignedMessage) -> None:
     """Refuse a signature that was made for another node, since its receiver there could send it here."""
     host = message.host()
     if host is None:
-        raise Malformed("the request has not exactly one Host")
+        raise Malformed("the request must have exactly one Host header")
     if host != message.address.authority:
         raise InvalidSignature(
-            "invalid_signature", f"this node is {message.address.authority}: send and sign that as the Host"
+            "invalid_signature", f"this node is {message.address.authority}; send and sign that as the Host"
         )
 
 

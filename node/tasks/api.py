@@ -49,14 +49,17 @@ CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 DEADLINE = "task.deadline"
 
-SHORT_KEYS = f"A shorter key, ids and names left out, counts for the address too, and gets it for {RETRY_SECONDS} s"
+SHORT_KEYS = (
+    f"A shorter key (not counting ids and names in it) works only from the same address, and for {RETRY_SECONDS} s"
+)
 REPEATED_OFFER = (
-    f"Keep it secret: of at least {SECRET_KEY_LENGTH} random characters, with the same body of the same publisher_id, "
-    f"from any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
+    f"A secret of at least {SECRET_KEY_LENGTH} random characters. The same body with the same key, from any address, "
+    "gets the same contract with its publisher_token again; another body of the same publisher_id gets 422. "
+    f"{SHORT_KEYS}"
 )
 REPEATED_CLAIM = (
-    f"Keep it secret: a claim repeated with it, if it has at least {SECRET_KEY_LENGTH} random characters, by the same "
-    f"assignee_id, from any address, gets the same claim_token. {SHORT_KEYS}"
+    f"A secret of at least {SECRET_KEY_LENGTH} random characters. The same assignee_id with the same key, from any "
+    f"address, gets the same claim with its claim_token again. {SHORT_KEYS}"
 )
 
 NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
@@ -121,7 +124,7 @@ class TasksApi:
         return Response(200, await request.while_waiting(query.wait, found))
 
     @Operation(
-        "Read a contract; wait for its next status",
+        "Read a contract; with wait, wait for its next status",
         query=TaskQuery,
         answers=Task,
         shows=examples.COMPLETED,
@@ -168,7 +171,7 @@ class TasksApi:
         return json_response(task)
 
     @Operation(
-        "Start the lease of a claim again",
+        "Extend a claim: its lease starts again",
         body=Holding,
         answers=Task,
         shows=examples.CLAIMED,
@@ -179,7 +182,7 @@ class TasksApi:
         return await self._as_holder(request, self._tasks.extend)
 
     @Operation(
-        "Release a claim: the contract is on offer again",
+        "Release a claim: the contract is offered again",
         body=Holding,
         answers=Task,
         shows=examples.RELEASED,
@@ -210,7 +213,7 @@ class TasksApi:
         return json_response(completed)
 
     @Operation(
-        "End an attempt without a result: the contract is on offer again, or has failed",
+        "End an attempt without a result: the contract is offered again, or has failed",
         body=FailedAttempt,
         answers=Task,
         shows=examples.FAILED,
@@ -272,7 +275,7 @@ class TasksApi:
             return await self._once(request, "reject", self._tasks.reject, rejection)
 
     @Operation(
-        "Give a contract that failed one more attempt, as its publisher",
+        "Give a failed contract one more attempt, as publisher",
         body=Cancellation,
         answers=Task,
         shows=examples.RELEASED,

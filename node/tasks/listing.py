@@ -84,4 +84,4 @@ def _require_offers(query: TaskPageQuery) -> None:
     """Raise Invalid for a filter of offers on another list: if it were ignored, the whole list would seem to match."""
     given = [name for name in ("since", "skill", "publisher_id") if getattr(query, name) is not None]
     if given and query.status != "offered":
-        raise Invalid([Issue(("query", name), "goes with status=offered only", "value_error") for name in given])
+        raise Invalid([Issue(("query", name), "can only be used with status=offered", "value_error") for name in given])

@@ -44,22 +44,22 @@ Party = Annotated[
     ),
 ]
 Title = Annotated[
-    str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line", extra={"judged": "title"})
+    str, Meta(min_length=1, max_length=TITLE_LENGTH, description="One line of plain English", extra={"judged": "title"})
 ]
 Description = Annotated[
-    str, Meta(max_length=DESCRIPTION_LENGTH, description="Plain English", extra={"judged": "prose"})
+    str, Meta(max_length=DESCRIPTION_LENGTH, description="The work, in plain English", extra={"judged": "prose"})
 ]
 Key = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=255,
-        description="At least 16 random characters, kept secret; repeated, it gets the same answer",
+        description="A secret of at least 16 random characters; a request repeated with it gets the same answer",
     ),
 ]
 Lease = Annotated[
     int,
-    Meta(ge=30, le=86400, description="Seconds after which a claim is void that was neither completed nor extended"),
+    Meta(ge=30, le=86400, description="Seconds until a claim lapses unless completed or extended; never if omitted"),
 ]
 
 Skill = Annotated[
@@ -68,43 +68,43 @@ Skill = Annotated[
 Skills = Annotated[list[Skill], Meta(max_length=MAX_SKILLS)]
 RetryPause = Annotated[
     int,
-    Meta(ge=1, le=86400, description="Seconds before attempt 2 (see max_attempts); doubled each time, up to a day"),
+    Meta(ge=1, le=86400, description="Seconds to pause before attempt 2, doubling each time up to a day; default 0"),
 ]
 ReviewPeriod = Annotated[
     int,
-    Meta(ge=1, le=MAX_REVIEW_SECONDS, description="For so long you may accept or reject a result; silence accepts it"),
+    Meta(ge=1, le=MAX_REVIEW_SECONDS, description="Seconds to accept or reject a result, after which it is accepted"),
 ]
 Deadline = Annotated[
     datetime,
-    Meta(tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2099-12-31T00:00:00Z"]),
+    Meta(tz=True, description="RFC 3339 time at which the contract is `expired`", examples=["2099-12-31T00:00:00Z"]),
 ]
 ResultSchema = Annotated[
     dict[str, Any],
     Meta(
-        description="JSON Schema 2020-12, 16 KiB at most, whose references stay within it: `complete` takes no result "
-        "of another shape. Patterns do not look around or back and have no flags; `format` is a hint and not checked",
+        description="JSON Schema 2020-12 that a result must match; at most 16 KiB, no external references. "
+        "Patterns may not use look-around, backreferences or flags; `format` is not checked",
         examples=[None],
     ),
 ]
 TaskCallbackUrl = Annotated[
     str,
-    Meta(description="Pinged on every change of status: a public http or https URL on port 80, 443, 8080 or 8443"),
+    Meta(description="Gets a POST at each status change: a public http or https URL on port 80, 443, 8080 or 8443"),
 ]
-Attempts = Annotated[int, Meta(ge=1, le=10, description="Claims that may end without a result before it has failed")]
+Attempts = Annotated[int, Meta(ge=1, le=10, description="Failed attempts after which the contract fails; default 1")]
 
 PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
-OfferWait = Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")]
+OfferWait = Annotated[float, Meta(ge=0, le=30, description="Offers only: seconds to wait until one can be claimed")]
 OfferSince = Annotated[
     str,
     Meta(
         pattern=SINCE,
-        description="Offers: `next_since` of an earlier answer, for what can be claimed since, oldest first",
+        description="Offers only: `next_since` of an earlier answer, to get what can be claimed since, oldest first",
     ),
 ]
-OfferSkill = Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
+OfferSkill = Annotated[Skill, Meta(description="Offers only: claimable ones with this skill, of the newest 1,000")]
 OfferPublisher = Annotated[
-    Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")
+    Party, Meta(description="Offers only: claimable ones of this publisher, of the newest 1,000")
 ]
 
 SHOWN_FIELDS = (
@@ -136,13 +136,13 @@ class NewTask(msgspec.Struct):
     lease_seconds: Annotated[Lease, Meta(examples=[900])] | None = None
     require_proof: Annotated[
         bool,
-        Meta(description="Moving it takes a token or a signature, not only a public id; always so if signed"),
+        Meta(description="true: a transition takes a token or a signature, not only a public id; always if signed"),
     ] = False
     skills: Annotated[
         Skills,
         Meta(
-            description="What a worker must be able to do, in tags of lower-case letters, digits and `.+#_-`; "
-            "claim-next gives it to nobody else",
+            description="Tags (lower-case letters, digits and `.+#_-`) of what a worker must be able to do; "
+            "claim-next gives the contract only to workers that name them all",
             examples=[[]],
         ),
     ] = []
@@ -166,49 +166,47 @@ class NextClaim(msgspec.Struct):
     assignee_id: Annotated[Party, Meta(examples=["summary-agent"])]
     skills: Annotated[
         list[Skill],
-        Meta(max_length=50, description="What you can do: a contract fits if it asks for no other, or for none"),
+        Meta(max_length=50, description="Your skills: a contract fits if it asks for no others, or for none"),
     ] = []
-    publisher_ids: Annotated[list[Party], Meta(max_length=50, description="Work for these only")] = []
+    publisher_ids: Annotated[list[Party], Meta(max_length=50, description="Only contracts of these publishers")] = []
     query: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=10_000,
-                description="What you are good at, in your own words: of the contracts that match, the best one",
+                description="What you are good at, in your own words: the contract that matches best is claimed",
                 examples=[None],
             ),
         ]
         | None
     ) = None
-    threshold: Annotated[float, Meta(ge=0, le=1, description="Least score of a match with `query`", examples=[0.7])] = (
-        0.7
-    )
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a contract that fits")] = 0
+    threshold: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum score of a match with `query`", examples=[0.7])
+    ] = 0.7
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait if no offered contract fits")] = 0
     idempotency_key: Key | None = None
 
 
 class Transition(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/transition. Either publisher_id or assignee_id may replace actor_id."""
 
-    ELSEWHERE: ClassVar = ("result_payload", "a transition has no result: deliver it with POST .../complete")
+    ELSEWHERE: ClassVar = ("result_payload", "a transition takes no result; deliver it with POST .../complete")
 
     actor_id: (
         Annotated[
-            Party, Meta(description="Who you are: its publisher_id or its assignee_id", examples=["summary-agent"])
+            Party, Meta(description="Your id: the contract's publisher_id or assignee_id", examples=["summary-agent"])
         ]
         | None
     ) = None
     status: (
-        Annotated[
-            TaskStatus, Meta(description="The status wanted, which must be the next one", examples=["in_progress"])
-        ]
+        Annotated[TaskStatus, Meta(description="Must be the next status (the default)", examples=["in_progress"])]
         | None
     ) = None
     publisher_token: str | None = None
     claim_token: str | None = None
-    publisher_id: Annotated[Party, Meta(description="In place of actor_id")] | None = None
-    assignee_id: Annotated[Party, Meta(description="In place of actor_id")] | None = None
+    publisher_id: Annotated[Party, Meta(description="May replace actor_id")] | None = None
+    assignee_id: Annotated[Party, Meta(description="May replace actor_id")] | None = None
 
 
 class Completion(msgspec.Struct):
@@ -234,12 +232,13 @@ class FailureReason(msgspec.Struct):
     """Why an attempt ended without a result."""
 
     code: Annotated[
-        str, Meta(min_length=1, max_length=100, description="Short, for programs", examples=["input.unreadable"])
+        str, Meta(min_length=1, max_length=100, description="A short code for programs", examples=["input.unreadable"])
     ]
     message: Annotated[
-        str, Meta(max_length=MESSAGE_LENGTH, description="For people", examples=["The second page is blank."])
+        str,
+        Meta(max_length=MESSAGE_LENGTH, description="Details for people", examples=["The second page is blank."]),
     ] = ""
-    retryable: Annotated[bool, Meta(description="False: no other attempt can succeed, so none is made")] = True
+    retryable: Annotated[bool, Meta(description="false if no other attempt can succeed: the contract fails")] = True
 
 
 class FailedAttempt(FailureReason, kw_only=True):
@@ -256,7 +255,7 @@ class Cancellation(msgspec.Struct):
     publisher_token: (
         Annotated[
             str,
-            Meta(description="Or as `Authorization: Bearer`", examples=["the token that creation returned"]),
+            Meta(description="Or send it as `Authorization: Bearer`", examples=["the token that creation returned"]),
         ]
         | None
     ) = None
@@ -270,7 +269,7 @@ class Rejection(Cancellation, kw_only=True):
         Meta(
             min_length=1,
             max_length=MESSAGE_LENGTH,
-            description="What the worker is to change",
+            description="What the worker has to change",
             examples=["The figures are missing."],
         ),
     ]
@@ -392,8 +391,7 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
 class TaskQuery(msgspec.Struct):
     """The query of GET /api/v1/tasks/{id}, from a client that asks for a contract and not for an A2A task."""
 
-    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the status to change")] = 0
     status: (
-        Annotated[TaskStatus, Meta(description="The status you know of; else the present one, unless it is final")]
-        | None
+        Annotated[TaskStatus, Meta(description="The status that you last saw; omit it to wait for any change")] | None
     ) = None

@@ -92,7 +92,7 @@ def _options(new: NewTask) -> dict[str, str | bytes]:
         except Invalid as invalid:
             issues += invalid.issues
     if new.deadline and new.deadline.timestamp() * 1000 > LAST_MS:
-        issues.append(Issue(("body", "deadline"), "must be within the year 9999 in UTC", "value_error"))
+        issues.append(Issue(("body", "deadline"), "must be before the year 10000 in UTC", "value_error"))
     if issues:
         raise Invalid(issues)
     if fields or new.deadline:

@@ -110,6 +110,6 @@ def _actor_name(move: Transition) -> str:
     """Return the name of the actor: actor_id, or the publisher_id or assignee_id in its place. Raises Invalid."""
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
-        raise Invalid.field("body", "actor_id", msg="give this, or either publisher_id or assignee_id")
+        raise Invalid.field("body", "actor_id", msg="give actor_id, or either publisher_id or assignee_id")
     require_line(named[0], name := cast("str", getattr(move, named[0])))
     return name

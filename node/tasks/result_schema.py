@@ -66,7 +66,7 @@ class ResultCheck:
         try:
             parsed: Any = orjson.loads(schema)
         except orjson.JSONDecodeError:  # a number in a request may have any number of digits
-            raise SchemaFault("has a number that is too large to compare with") from None
+            raise SchemaFault("has a number that is too large for comparisons") from None
         if not isinstance(parsed, dict):  # possible only for an imported contract
             raise SchemaFault("must be an object")
         parsed = cast("dict[str, Any]", parsed)
@@ -92,7 +92,7 @@ class ResultCheck:
             raise Refused("task.result_large", loc=RESULT)
         value = orjson.loads(result)
         if repeats_a_name(result, value):  # a reader that takes the first would get an unchecked value
-            return [Issue(RESULT, "has an object with two members of one name", "value_error")]
+            return [Issue(RESULT, "has an object with two members of the same name", "value_error")]
         if self._validator.is_valid(value):
             return []
         return self._explained(value, every=units <= EXPLAINED_UNITS) if len(result) <= EXPLAINED_BYTES else [_unfit()]
@@ -135,7 +135,7 @@ def require_schema(schema: dict[str, Any]) -> bytes:
 def require_stored(schema: bytes) -> None:
     """Raise SchemaFault if a schema, given as it is stored, is not accepted."""
     if len(schema) > MAX_SCHEMA_BYTES:
-        raise SchemaFault(f"must be at most {MAX_SCHEMA_BYTES} bytes of JSON")
+        raise SchemaFault(f"must have at most {MAX_SCHEMA_BYTES} bytes of JSON")
     check_of(schema)
 
 
@@ -180,7 +180,8 @@ def _halves(pattern: str) -> int:
     """Return the smallest of PATTERN_HALVES that a pattern fits in, found by bisection. Raises SchemaFault."""
     if not _fits(pattern, PATTERN_HALVES[-1]):
         raise SchemaFault(
-            f"the pattern {pattern[:50]!r} is not taken: no regular expression, too large, or it looks around or back"
+            f"the pattern {pattern[:50]!r} is not accepted: it is not a regular expression, is too large, or uses "
+            "look-around or backreferences"
         )
     last = len(PATTERN_HALVES) - 1
     return PATTERN_HALVES[bisect_left(PATTERN_HALVES, True, hi=last, key=lambda halves: _fits(pattern, halves))]
@@ -221,11 +222,11 @@ def _issue(error: ValidationError) -> Issue:
     message = error.message[:MAX_MESSAGE_LENGTH]
     if message.startswith(_HIDDEN):
         word, _, _ = message.removeprefix(_HIDDEN).partition('"')
-        message = f"this does not fit {word}"
+        message = f"this does not match {word}"
     elif message.startswith(_OTHER_TYPE):  # often a result that was sent as a string of JSON, or left out
         message = message.replace("is not", f"is {_TYPES.get(type(error.instance), 'a number')}, not", 1)
     return Issue((*RESULT, *error.instance_path), message, "value_error")
 
 
 def _unfit() -> Issue:
-    return Issue(RESULT, "does not have the shape that result_schema asks for", "value_error")
+    return Issue(RESULT, "does not match result_schema", "value_error")

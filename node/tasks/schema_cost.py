@@ -157,17 +157,17 @@ class SchemaWalk:
         for word in ("$anchor", "$dynamicAnchor"):
             if isinstance(name := node.get(word), str):
                 if name in self._anchors:
-                    raise SchemaFault("names an anchor a second time", *path, word)
+                    raise SchemaFault("defines the same anchor a second time", *path, word)
                 self._anchors[name] = None if _is_data(path) else node
         if path and isinstance(node.get("$id"), str):
-            raise SchemaFault("is not taken below the root of the schema", *path, "$id")
+            raise SchemaFault("is allowed only at the root of the schema", *path, "$id")
         dialect = node.get("$schema", DIALECT)
         if isinstance(dialect, str) and dialect.rstrip("#") != DIALECT:
             raise SchemaFault(f"must be {DIALECT}", *path, "$schema")
         for word in ("$ref", "$dynamicRef"):
             target = node.get(word)
             if isinstance(target, str) and not target.startswith("#"):
-                raise SchemaFault("must point into the schema itself: #/$defs/...", *path, word)
+                raise SchemaFault("must point into the schema itself, such as #/$defs/...", *path, word)
 
     def _enter(self, node: Node) -> None:
         """Note a part that is evaluated at a place of its own (an entry), and all such parts below it."""
@@ -187,11 +187,11 @@ class SchemaWalk:
     def _close(self, node: Node, closure: list[Node], open_: set[int]) -> None:
         """Add all parts that are evaluated at the same place as `node` to `closure`, once for each evaluation."""
         if id(node) in open_:
-            raise SchemaFault("leads back to itself at the same place, without an end")
+            raise SchemaFault("refers to itself at the same place, without an end")
         # The dialect has no list of `items`. But nothing checks that below an unknown keyword, where a reference may
         # lead, and the engine would apply such a list.
         if isinstance(node.get("items"), list):
-            raise SchemaFault("has a list of items: use prefixItems")
+            raise SchemaFault("has a list as items; use prefixItems instead")
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise TooDear
@@ -296,7 +296,7 @@ class SchemaWalk:
             if len(self._patterns) == MAX_PATTERNS:
                 raise SchemaFault(f"has more than {MAX_PATTERNS} different patterns")
             if any(found["flags"] for found in _FLAGS.finditer(pattern)):
-                raise SchemaFault(f"the pattern {pattern[:50]!r} has flags: leave out (?i) and the like")
+                raise SchemaFault(f"the pattern {pattern[:50]!r} has flags; leave out (?i) and the like")
             self._translation += _translation(pattern.encode())
             if self._translation > MAX_TRANSLATION:
                 raise TooDear

@@ -40,7 +40,7 @@ def require_all(*checks: Callable[[], None], **texts: str) -> None:
     if issues:
         raise Invalid([*issues.values(), *map(_foreign, foreign)])
     if foreign:
-        raise Refused("language.not_english", field=" is not, ".join(foreign))
+        raise Refused("language.not_english", field=", ".join(foreign))
 
 
 def faults_of(judged: str, field: str, text: str) -> list[Issue]:

@@ -40,7 +40,7 @@ def require_line(field: str, value: str) -> None:
         raise Invalid.field(
             "body",
             field,
-            msg=f"must be one line without control or invisible characters or more than {MAX_MARKS} marks on a letter",
+            msg=f"must be one line, without control or invisible characters, and at most {MAX_MARKS} marks on a letter",
         )
 
 
@@ -69,7 +69,7 @@ def mixes_alphabets(name: str) -> bool:
 def require_text(field: str, value: str) -> None:
     """Raise Invalid for a text that is empty or only white space."""
     if not value.strip():
-        raise Invalid.field("body", field, msg="must hold more than white space")
+        raise Invalid.field("body", field, msg="must contain more than white space")
 
 
 def require_english(field: str, value: str) -> None:
@@ -86,5 +86,5 @@ def _mixed(field: str) -> Invalid:
     return Invalid.field(
         "body",
         field,
-        msg="must not mix alphabets that look alike, such as Latin and Cyrillic: write each word in its own",
+        msg="must not mix alphabets that look alike, such as Latin and Cyrillic; write each word in one alphabet",
     )

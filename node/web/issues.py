@@ -102,7 +102,9 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
         given = msgspec.json.decode(text, type=_content(kind))
         if all(value is msgspec.UNSET for value in msgspec.structs.astuple(given)):
             named = "Field required, or one of " + ", ".join(content[1:]) if content[1:] else "Field required"
-            raise Invalid.field("body", content[0], msg=f"{named}: other members mean nothing here", kind="missing")
+            raise Invalid.field(
+                "body", content[0], msg=f"{named}; this operation ignores the other members", kind="missing"
+            )
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
@@ -268,7 +270,7 @@ def _meant(message: str, kinds: Sequence[msgspec.inspect.Type]) -> str:
     """Return the part that a message leaves out: the words of an enumeration, or the meaning of a pattern."""
     if message.startswith("Invalid enum value"):
         words = next((kind.values for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType)), ())
-        return f"; it is one of {', '.join(map(str, words))}"
+        return f"; it must be one of {', '.join(map(str, words))}"
     if message.startswith("Expected str matching regex"):
         return next((f": {said}" for kind in kinds if (said := _description(kind))), "")
     return ""

@@ -131,4 +131,4 @@ async def test_what_is_not_english_is_named(node: NodeUnderTest, path: str, said
     error = response.json()["error"]
     [_, fields] = error["details"]
     assert (response.status_code, [each["field"] for each in fields["fieldViolations"]]) == (400, [field])
-    assert error["message"] == f"{NOT_ENGLISH}{field} is not."
+    assert error["message"] == f"{NOT_ENGLISH}{field}."

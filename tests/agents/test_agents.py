@@ -101,7 +101,7 @@ async def test_null_in_a_card_or_beside_it_stands_for_the_default(node: NodeUnde
 async def test_a_card_is_in_english(node: NodeUnderTest, place: str, change: dict[str, Any]) -> None:
     response = await post(node, await opened(node), card_of() | change)
     assert refused(response) == (400, "language.not_english")
-    assert f"; {place} is not." in response.json()["error"]
+    assert f" Not in plain English: {place}." in response.json()["error"]
 
 
 async def test_posting_again_renews_the_entry_and_replaces_the_card(node: NodeUnderTest) -> None:

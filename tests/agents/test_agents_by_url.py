@@ -89,7 +89,8 @@ async def test_who_posts_a_card_that_cannot_be_listed_is_told_what_is_wrong_with
         agent = await checked(node, url)
     assert (agent["status"], agent["reason"]) == (
         "rejected",
-        f"{url} is no card that can be listed: skills: Expected array of length >= 1; {url}{WELL_KNOWN} answered 404",
+        f"{url} is not an agent card that can be listed: skills: Expected array of length >= 1; "
+        f"{url}{WELL_KNOWN} answered 404",
     )
 
 
@@ -98,8 +99,8 @@ REJECTED: Sequence[tuple[str, Json, str]] = (
     ("gone", {}, "answered 410"),
     ("failing", {}, "answered 500"),
     ("redirect", {}, "redirects are not followed"),
-    ("nonsense", {}, "no card that can be listed"),
-    ("huge", {}, f"did not end within {CARD_BYTES} bytes"),
+    ("nonsense", {}, "not an agent card that can be listed"),
+    ("huge", {}, f"at most {CARD_BYTES} bytes"),
     ("good/1", {"name": "\u0420aypal desk"}, "alphabets that look alike"),
     ("good/2", {"skills": []}, "skills"),
     ("good/3", {"skills": [TRANSLATE] * 21}, "skills"),

@@ -108,5 +108,7 @@ async def test_a_host_that_may_be_called_once_a_minute_is_not_asked_for_its_card
         response = await node.client.post(AGENTS, json={"url": made_up.url("good")})
         agent = (await node.client.get(f"{AGENTS}/{response.json()['id']}", params={"wait": 30})).json()
     assert agent["status"] == "rejected"
-    assert re.fullmatch(r"127\.0\.0\.1 is called too often now; post it again in [1-6]?\d s", agent["reason"])
+    assert re.fullmatch(
+        r"127\.0\.0\.1 is called too often at present; post the URL again in [1-6]?\d s", agent["reason"]
+    )
     assert sum(made_up.requests.values()) == 1

@@ -78,7 +78,7 @@ async def test_completing_before_the_upload_lets_it_be_uploaded_and_completed_ag
         await complete(node, artifact)
         manifest = await verified(node, artifact)
         assert (manifest["status"], manifest["completed_at"]) == ("registered", None)
-        assert manifest["reason"].startswith("Nothing was uploaded")
+        assert manifest["reason"].startswith("The artifact was completed before anything was uploaded")
         assert manifest["expires_at"] == artifact["expires_at"]
         assert (await upload(node, artifact)).status_code == 200
         again = (await complete(node, artifact)).json()
@@ -102,9 +102,9 @@ async def test_completing_again_changes_nothing(node: NodeUnderTest) -> None:
 @pytest.mark.parametrize(
     ("stored", "media_type", "reason"),
     [
-        (DATA + b"!", "text/csv", f"It has {SIZE + 1} bytes, not {SIZE}."),
-        (DATA[:-1] + b"!", "text/csv", "Its SHA-256 is "),
-        (DATA, "image/png", "It is plainly text/plain, not image/png."),
+        (DATA + b"!", "text/csv", f"The uploaded content has {SIZE + 1} bytes, not {SIZE}."),
+        (DATA[:-1] + b"!", "text/csv", "The SHA-256 of the uploaded bytes is "),
+        (DATA, "image/png", "The uploaded content is plainly text/plain, not image/png."),
     ],
 )
 async def test_bytes_that_are_not_the_promised_ones_are_rejected_and_removed(
@@ -284,7 +284,10 @@ async def test_a_rejected_artifact_counts_until_no_upload_can_bring_it_back(node
     assert await services.artifacts.sweep() == 1
     assert await bytes_held(node) == (0, 0)
     manifest = await read(node, artifact)
-    assert (manifest["status"], manifest["reason"]) == ("rejected", "It is plainly text/plain, not image/png.")
+    assert (manifest["status"], manifest["reason"]) == (
+        "rejected",
+        "The uploaded content is plainly text/plain, not image/png.",
+    )
 
 
 async def test_the_worker_sweeps_away_what_is_over_and_what_was_begun(node: NodeUnderTest) -> None:
@@ -340,7 +343,7 @@ async def test_a_purged_artifact_says_so_and_its_bytes_are_gone(node: NodeUnderT
     services = node.services().artifacts
     for _ in range(2):
         manifest = await services.purge(artifact["id"])
-        assert (manifest.status, manifest.reason) == ("rejected", "The operator of the node has removed it.")
+        assert (manifest.status, manifest.reason) == ("rejected", "The operator of the node has removed the artifact.")
     assert artifact["id"] not in files(node)
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
     with pytest.raises(Refused, match=r"artifact\.unknown"):

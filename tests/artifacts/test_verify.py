@@ -22,9 +22,13 @@ OTHER = bytes(reversed(DATA))
     ("grant", "status", "reason"),
     [
         (grant_for(), "available", ""),
-        (grant_for(DATA + b"\n"), "rejected", "It has 22 bytes, not 23."),
-        (grant_for(OTHER), "rejected", f"Its SHA-256 is {sha256(DATA).hexdigest()}, not that of the manifest."),
-        (grant_for(media_type="image/png"), "rejected", "It is plainly text/plain, not image/png."),
+        (grant_for(DATA + b"\n"), "rejected", "The uploaded content has 22 bytes, not 23."),
+        (
+            grant_for(OTHER),
+            "rejected",
+            f"The SHA-256 of the uploaded bytes is {sha256(DATA).hexdigest()}, not digest_sha256.",
+        ),
+        (grant_for(media_type="image/png"), "rejected", "The uploaded content is plainly text/plain, not image/png."),
         (grant_for(artifact_id="0199aaaa-0000-7000-8000-00000000002b"), "registered", NOTHING_UPLOADED),
     ],
     ids=["the same", "another size", "other bytes", "another type", "nothing"],

@@ -177,7 +177,7 @@ async def test_a_missing_field_is_named(node: NodeUnderTest, field: str) -> None
 async def test_a_thread_that_is_not_english_is_refused(node: NodeUnderTest, field: str, text: str) -> None:
     response = await node.client.post(BOARD, json=QUESTION | {field: text})
     assert (response.status_code, response.headers["x-error-code"]) == (400, "language.not_english")
-    assert response.json() == {"error": f"{NOT_ENGLISH}{field} is not."}
+    assert response.json() == {"error": f"{NOT_ENGLISH}{field}."}
 
 
 async def test_a_reply_that_is_not_english_is_refused(node: NodeUnderTest) -> None:

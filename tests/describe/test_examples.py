@@ -256,19 +256,24 @@ async def test_the_answer_of_a_stream_is_called_one(node: NodeUnderTest) -> None
 
 async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:
     for operation, told in (
-        ("POST /api/v1/relay", "- answer 200: Acknowledged. The body is empty, and nothing was kept, when "),
-        ("POST /api/v1/tasks/claim-next", "- answer 204: No contract that fits was offered in time."),
+        (
+            "POST /api/v1/relay",
+            "- answer 200: Acknowledged. An empty body means that the message was taken for a loop and not kept: ",
+        ),
+        ("POST /api/v1/tasks/claim-next", "- answer 204: No contract that fits could be claimed in time."),
     ):
         assert told in await section(node, operation), operation
     page = (await node.client.get("/reference/tasks")).text
-    assert "204: No contract that fits was offered in time." in page
+    assert "204: No contract that fits could be claimed in time." in page
 
 
 async def test_documents_say_which_operations_take_a_key_and_what_it_means_there(node: NodeUnderTest) -> None:
     for operation in ("POST /api/v1/message:send", "POST /api/v1/a2a/tasks", "POST /api/v1/tasks/{id}/claim"):
         assert "Takes Idempotency-Key." in await section(node, operation), operation
     for operation in ("POST /api/v1/tasks", "POST /api/v1/tasks/{id}/claim"):
-        assert "- header `Idempotency-Key`: Keep it secret: " in await section(node, operation), operation
+        assert "- header `Idempotency-Key`: A secret of at least 16 random characters. " in await section(
+            node, operation
+        ), operation
     paths = (await node.client.get("/openapi.json")).json()["paths"]
     for path in ("/api/v1/tasks", "/api/v1/tasks/{id}/claim"):
         (key,) = (one for one in paths[path]["post"]["parameters"] if one.get("name") == "Idempotency-Key")

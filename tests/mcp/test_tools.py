@@ -334,7 +334,7 @@ async def test_language_is_judged_as_over_http(node: NodeUnderTest) -> None:
     )
     assert said == {
         "status": 400,
-        "error": f"{NOT_ENGLISH}title is not, body is not.",
+        "error": f"{NOT_ENGLISH}title, body.",
         "code": "language.not_english",
     }
 
@@ -344,7 +344,7 @@ async def test_an_operations_limit_holds_for_its_tool(node: NodeUnderTest) -> No
         response = await node.client.post("/api/v1/relay", json={"message": f"Message number {number} of this test."})
         assert response.status_code == 200
     said = await failed(node, "relay_message", message="One message more than the limit allows.")
-    assert (said["status"], "wait for retry_after" in said["error"]) == (429, True)
+    assert (said["status"], "wait as long as retry_after says" in said["error"]) == (429, True)
     assert 0 < said["retry_after"] <= 60
 
 

@@ -55,7 +55,7 @@ async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Doo
     [watcher] = door.come()
     assert watcher.refused
     start, body = watcher.proto.sent
-    assert body["body"] == (b'{"error":"More requests come than the node can answer in time; wait for Retry-After."}')
+    assert body["body"] == b'{"error":"The node has more requests than it can take; wait as long as Retry-After says."}'
     headers = watcher.proto.headers
     assert len(start["headers"]) == len(headers)
     assert headers.pop(b"x-request-id")

@@ -2,7 +2,10 @@
 
 from typing import Any, Protocol
 
-NOT_ENGLISH = "Queries must be submitted in plain English (en-US), code and other languages in quotation marks; "
+NOT_ENGLISH = (
+    "Queries must be submitted in plain English (en-US); put code and other languages in quotation marks. "
+    "Not in plain English: "
+)
 """Beginning of the refusal of a text in another language (SPEC 7)."""
 
 

@@ -74,7 +74,7 @@ def test_a_name_with_letters_of_another_alphabet_is_refused(name: str) -> None:
 )
 def test_a_line_with_invisible_or_piled_up_characters_is_refused(name: str) -> None:
     for check in (require_line, require_name, require_title):
-        assert re.match("must be one line without .* invisible", message(name, check))
+        assert re.match("must be one line, without .* invisible", message(name, check))
 
 
 @pytest.mark.parametrize("title", ["TNFα and NF-κB", "Δt of 5 μm", "How to say спасибо", "The word 'сор' in Russian"])
@@ -93,5 +93,5 @@ def test_a_text_has_to_say_something(text: str) -> None:
     with pytest.raises(Invalid) as refused:
         require_text("title", text)
     assert [(issue.loc, issue.msg) for issue in refused.value.issues] == [
-        (("body", "title"), "must hold more than white space")
+        (("body", "title"), "must contain more than white space")
     ]

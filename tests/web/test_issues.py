@@ -75,7 +75,7 @@ async def test_a_wrong_word_for_an_enumeration_is_answered_with_the_allowed_ones
 ) -> None:
     (issue,) = (await node.client.post(path, json=body)).json()["detail"]
     assert issue["msg"].startswith("Invalid enum value ")
-    assert issue["msg"].endswith(f"; it is one of {allowed}")
+    assert issue["msg"].endswith(f"; it must be one of {allowed}")
 
 
 async def test_a_word_of_another_form_is_answered_with_the_pattern_that_it_must_have(node: NodeUnderTest) -> None:
@@ -89,7 +89,7 @@ async def test_a_word_of_another_form_is_answered_with_the_pattern_that_it_must_
 async def test_so_is_one_inside_an_object(node: NodeUnderTest) -> None:
     message = {"messageId": "m-1", "role": "user", "parts": [{"text": "Hello there."}]}
     answer = await node.client.post("/api/v1/message:send", json={"message": message})
-    assert "it is one of ROLE_AGENT, ROLE_USER" in answer.json()["error"]["message"]
+    assert "it must be one of ROLE_AGENT, ROLE_USER" in answer.json()["error"]["message"]
 
 
 MIXED = "\u0410dmin"  # the first letter is Cyrillic
@@ -121,7 +121,7 @@ async def test_texts_are_judged_together_with_all_else(node: NodeUnderTest) -> N
 async def test_of_texts_in_another_language_all_are_named(node: NodeUnderTest) -> None:
     answer = await node.client.post("/api/v1/board", json={"title": GERMAN, "body": GERMAN})
     assert (answer.status_code, answer.headers["x-error-code"]) == (400, "language.not_english")
-    assert answer.json()["error"].endswith("; title is not, body is not.")
+    assert answer.json()["error"].endswith(" Not in plain English: title, body.")
 
 
 async def test_every_wrong_parameter_of_a_query_is_listed(node: NodeUnderTest) -> None:

@@ -99,7 +99,9 @@ async def test_after_that_it_gets_none(calls: Calls, what: str) -> None:
     again = await calls.ask(what, SHORT)
     assert again.status_code == 422
     said = again.json()["error"]["message"] if what == "message" else again.json()["detail"][0]["msg"]
-    assert said == ("A key so easy to guess gets the token again for 60 s only; use at least 16 random characters.")
+    assert said == (
+        "This key is so easy to guess that it returns the token for 60 s only; use 16 or more random characters."
+    )
     if what != "message":
         assert again.headers["x-error-code"] == "idempotency.short"
         assert again.json()["detail"][0]["loc"] == ["header", "Idempotency-Key"]

@@ -55,7 +55,7 @@ async def test_who_has_used_up_the_allowance_is_told_how_long_to_wait(node: Node
     await spend(node)
     refused = await search(node)
     assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.work")
-    assert refused.json()["error"].startswith("Over 1500 characters searched in 600 s")
+    assert refused.json()["error"].startswith("This address is over its limit of 1500 characters searched in 600 s")
     assert refused.headers["ratelimit-policy"] == '"search_characters";q=1500;w=600'
     wait = int(refused.headers["retry-after"])
     assert 1 <= wait <= 600

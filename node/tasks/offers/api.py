@@ -43,14 +43,14 @@ class OffersApi:
             return json_response(await self._offers.find(query, permit.client, permit.spend))
 
     @Operation(
-        "Claim any offered contract that fits, and wait for one",
+        "Claim an offered contract that fits; with wait, wait for one",
         hot=True,
         body=NextClaim,
         example={"assignee_id": "summary-agent", "skills": ["summarise"], "wait": 20},
         headers=(("Idempotency-Key", REPEATED_CLAIM),),
         answers=ClaimedTask,
         shows=examples.CLAIMED,
-        also=(OtherAnswer("", None, 204, "No contract that fits was offered in time."),),
+        also=(OtherAnswer("", None, 204, "No contract that fits could be claimed in time."),),
         errors=("task.state", SHORT, "limit.work", "limit.waiting"),
         limit="claim",
     )
