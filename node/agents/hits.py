@@ -32,10 +32,7 @@ class AgentHit(msgspec.Struct):
 
 
 class AgentHits(SearchAnswer):
-    """Hits, best first. `mode` says how the search was done: `text` if no embedding was available.
-
-    If there are no hits, `lower_threshold` is the threshold that would give some; it is absent if none would.
-    """
+    """The agents found, best first."""
 
     hits: list[AgentHit]
 

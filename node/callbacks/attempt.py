@@ -8,7 +8,8 @@ Rejected         3xx, another 4xx                is retried; dropped   -
 Retry            5xx, 408, 425, no answer        is retried            counts a failure
   Throttled      429                             is retried            opens for the time asked for
   Unreachable    no connection                   is retried            - (the address's breaker counts it)
-Later            not called: breaker, rate       waits                 -
+Later            not called: breaker, rate,      waits                 -
+                 or no free place
 TargetForbidden  not called: the guard refused   is dropped            -
 """
 

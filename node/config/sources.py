@@ -67,16 +67,18 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
     Each of `secrets` may also be given by a file. A file is not read again for a value that a supervisor hands down.
     Raises ConfigError.
     """
-    handed_down = environ.get(IN_FORCE)
-    in_force = msgspec.json.decode(handed_down, type=dict[str, SettingText]) if handed_down else {}
+    in_force = msgspec.json.decode(environ.get(IN_FORCE) or "{}", type=dict[str, SettingText])
     there = {
         name: text
         for name, text in environ.items()
-        if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_of_others(name, text)
-        if name.removesuffix(FILE_SUFFIX) not in in_force
+        if name.startswith(PREFIX)
+        and name != CONFIG
+        and text != ""
+        and not _is_of_others(name, text)
+        and name.removesuffix(FILE_SUFFIX) not in in_force
     }
     environment = with_files({name: SettingText(text, ENVIRONMENT) for name, text in there.items()}, secrets)
-    if handed_down:
+    if environ.get(IN_FORCE):
         return {**in_force, **environment}
     path = config_path(environ, data_dir)
     if path is None:

@@ -83,7 +83,7 @@ class Reloading:
 
 
 class ChildSettings:
-    """The settings of relay.toml that are in force, for the processes that a supervisor starts. Raises ConfigError."""
+    """The settings in force that come from files, for the processes that a supervisor starts. Raises ConfigError."""
 
     def __init__(self) -> None:
         self._given = texts()

@@ -8,8 +8,10 @@ from msgspec import Meta
 HitMode = Literal["meaning", "text", "both"]
 """How a hit matches the query."""
 
-SearchMode = Literal["both", "text"]
-"""How a search was done: `text` if the query could not be embedded in time."""
+SearchMode = Annotated[
+    Literal["both", "text"],
+    Meta(description="How the search was done: `text` if the query could not be embedded in time"),
+]
 
 SUGGESTED_THRESHOLD = 0.55
 """Lowest threshold suggested when a search finds nothing. Below this threshold, everything is a hit."""
@@ -28,7 +30,10 @@ class SearchQuery(msgspec.Struct):
 
 
 class LowerThreshold(msgspec.Struct, frozen=True):
-    """A lower threshold at which a search that found nothing would have hits, and how many."""
+    """A lower threshold at which a search that found nothing would have hits, and how many.
+
+    It is absent if even the lowest suggested threshold would give none.
+    """
 
     threshold: Annotated[float, Meta(examples=[0.6])]
     hits: Annotated[int, Meta(examples=[2])]
@@ -78,11 +83,7 @@ class Hit(msgspec.Struct):
 
 
 class Hits(SearchAnswer):
-    """The hits, best first. `mode` says how the search was done: `text` if the query could not be embedded in time.
-
-    If there are no hits, `lower_threshold` gives a threshold at which there would be some. It is absent if even the
-    lowest suggested threshold would give none.
-    """
+    """The threads found, best first."""
 
     hits: list[Hit]
 

@@ -167,7 +167,7 @@ def test_one_address_cannot_have_all_requests_by_putting_many_on_a_connection(pr
             assert each.content() == b'{"status":"ready"}'
         crowd[0].get(held, 5)
         for _ in range(4):
-            assert b"may have 256 requests under way" in crowd[0].content()
+            assert b"may have at most 256 requests in progress" in crowd[0].content()
         assert status(proxy.port, "/ready") == 200
     ended = "what the client has left counts no more, long before its waits are over"
     until(lambda: _is_ready_for(proxy.port, "127.0.0.25"), ended, LONGEST_WAIT / 3)
@@ -227,7 +227,7 @@ def test_the_fuller_the_nodes_the_fewer_requests_an_address_may_have(tmp_path: P
 
         def one_more_is_refused() -> bool:
             crowd.get("/ready", 1)
-            return b"may have 1 requests under way now" in crowd.content()
+            return b"may have at most 1 requests in progress" in crowd.content()
 
         until(one_more_is_refused, "four are under way")
         assert _is_ready_for(proxy.port, "127.0.0.29")

@@ -27,10 +27,7 @@ class TaskHit(msgspec.Struct):
 
 
 class TaskHits(SearchAnswer):
-    """Hits, best first. `mode` says how the search was done: `text` if no embedding was available.
-
-    Without a hit, `lower_threshold` says which lower threshold would find some, and how many; absent if none would.
-    """
+    """The contracts found, best first."""
 
     hits: list[TaskHit]
 
