@@ -62,8 +62,9 @@ async def test_what_a_dead_worker_had_taken_comes_again(node: NodeUnderTest, que
     assert isinstance(score, bytes)
     assert now < float(score) <= now + HIDDEN_MS
     await make_due(node)
+    soonest = asyncio.get_running_loop().time() + HIDDEN_MS / 1000
     again = await taken(queue)
-    assert again.ours_until > first.ours_until
+    assert again.ours_until >= soonest
     assert msgspec.structs.replace(again, ours_until=first.ours_until) == first
 
 
