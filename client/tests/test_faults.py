@@ -159,7 +159,9 @@ async def test_a_restart_of_the_node_loses_and_doubles_nothing(served: NodeProce
 
         async def follow() -> None:
             async for event in relay.events.follow("tasks", types=["task.offered"], cursor=cursor):
-                followed.append(event.get("data", {})["id"])
+                data = event.get("data", {})
+                if data["publisher_id"] == "restarted":  # on a busy machine, offers of other tests come late
+                    followed.append(data["id"])
                 if len(followed) == MESSAGES:
                     return
 
