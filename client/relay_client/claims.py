@@ -13,8 +13,8 @@ from relay_client.tasks import OVER, ClaimedTask, TaskStatus
 RENEWALS = 3  # of a lease within its duration, so that there is time for a retry
 RELEASE_SECONDS = 3.0  # s that a release may take when the worker ends
 FOLLOWED = 50
-"""Maximum number of submitted contracts that are followed at a time. Each takes a waiting request, and transports have
-at most a hundred connections."""
+"""Maximum number of submitted contracts that wait for a review at a time. Each takes a waiting request, and transports
+have at most a hundred connections."""
 REVIEWED: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", *OVER)
 """All statuses except `submitted`."""
 
@@ -22,7 +22,8 @@ REVIEWED: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", *OVER)
 class Submitted:
     """Follows contracts whose publishers review the result, and renews the leases of those that are rejected.
 
-    Beyond FOLLOWED, the oldest contract is no longer followed: if its result is rejected, its lease ends the claim.
+    Beyond FOLLOWED, the oldest that waits for its review is no longer followed: if its result is rejected, its lease
+    ends the claim.
     """
 
     def __init__(self, relay: AsyncRelay) -> None:
@@ -42,8 +43,9 @@ class Submitted:
 
     def follow(self, task: ClaimedTask) -> None:
         """Follow a contract whose result was submitted."""
-        if self.follows >= FOLLOWED:
-            self._leave(next(iter(self._followers)))
+        waiting = [each for each in self._followers if each not in self._rejected]
+        if len(waiting) >= FOLLOWED:
+            self._leave(waiting[0])
         self._followers[task["id"]] = asyncio.create_task(self._follow(task))
 
     def next_rejected(self) -> ClaimedTask | None:

@@ -10,7 +10,7 @@ from tests.support.servers import PATIENCE, eventually
 from relay_client import AsyncRelay
 from relay_client.claims import Submitted
 from relay_client.steps import Answer, Send
-from relay_client.tasks import ClaimedTask, OfferedTask
+from relay_client.tasks import ClaimedTask, OfferedTask, Task
 from relay_client.transport import AsyncHttpxTransport
 from relay_client.worker import worker
 
@@ -25,6 +25,14 @@ async def submitted_by(relay: AsyncRelay, publisher: str, follow: Submitted) -> 
     await relay.tasks.complete(claimed["id"], claimed["claim_token"], 3)
     follow.follow(claimed)
     return offered, claimed
+
+
+async def until_renewed(relay: AsyncRelay, task: Task) -> None:
+    """Return once the lease of a contract ends later than in this record of it."""
+    before = task["lease_expires_at"] or ""
+    async with asyncio.timeout(PATIENCE):
+        while ((await relay.tasks.get(task["id"]))["lease_expires_at"] or "") <= before:
+            continue
 
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["plain", "async"])
@@ -67,9 +75,7 @@ async def test_a_claim_that_waits_for_its_worker_is_renewed_and_released_at_the_
         offered, claimed = await submitted_by(relay, "stops", submitted)
         rejected = await relay.tasks.reject(offered["id"], "Count them all.", offered["publisher_token"])
         await eventually(lambda: submitted.has_rejected)
-        async with asyncio.timeout(PATIENCE):
-            while (await relay.tasks.get(claimed["id"]))["lease_expires_at"] == rejected["lease_expires_at"]:
-                continue
+        await until_renewed(relay, rejected)
         await submitted.end()
         assert (await relay.tasks.get(claimed["id"]))["status"] == "offered"
         assert submitted.next_rejected() is None
@@ -89,6 +95,21 @@ async def test_the_oldest_of_many_is_followed_no_longer(served: NodeProcess, mon
                 gone_on_with.append(task["id"])
         await submitted.end()
     assert sorted(gone_on_with) == sorted(claimed["id"] for _, claimed in contracts[1:])
+
+
+async def test_of_a_rejected_contract_the_lease_is_renewed_however_many_are_followed(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_client.claims.FOLLOWED", 1)
+    monkeypatch.setattr("relay_client.claims.RENEWALS", 600)
+    async with AsyncRelay(served.url) as relay:
+        submitted = Submitted(relay)
+        offered, claimed = await submitted_by(relay, "rejects one", submitted)
+        await relay.tasks.reject(offered["id"], "Count them all.", offered["publisher_token"])
+        await eventually(lambda: submitted.has_rejected)
+        await submitted_by(relay, "rejects one", submitted)
+        await until_renewed(relay, await relay.tasks.get(claimed["id"]))
+        await submitted.end()
 
 
 async def test_a_contract_that_is_over_or_gone_is_followed_no_longer(served: NodeProcess) -> None:

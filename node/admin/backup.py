@@ -191,7 +191,7 @@ def read_manifest(directory: Path) -> Backup:
         raise BackupError(
             f"{directory} cannot be read: {error.strerror}; run this command as the user who owns it"
         ) from error
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, ValueError) as error:  # DecodeError of msgspec, or UnicodeDecodeError
         raise BackupError(f"{directory} is not a whole backup: its {MANIFEST} is missing or damaged") from error
 
 

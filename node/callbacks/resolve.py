@@ -134,17 +134,15 @@ class SystemResolver:
             return found
 
 
-async def check_name(
-    target: Target, policy: TargetPolicy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, site: str = ""
-) -> None:
+async def check_name(target: Target, policy: TargetPolicy, resolver: Resolver, site: str = "") -> None:
     """Raise TargetRefused if the name of a target has an address that is not public.
 
-    A name that does not resolve within `timeout` passes, since the guard looks again at every call.
+    A name that does not resolve within ACCEPT_TIMEOUT passes, since the guard looks again at every call.
     """
     if target.address is not None:
         return
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(ACCEPT_TIMEOUT):
             addresses = await resolver(target.host, site)
     except (NotResolved, TimeoutError):
         return

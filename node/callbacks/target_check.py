@@ -47,7 +47,7 @@ class TargetCheck:
         kept = self.kept(url, client)
         try:
             target = parse(url, self._policy)
-            await check_name(target, self._policy, self._resolver, site=site_part(kept["callback_by"]))
+            await check_name(target, self._policy, self._resolver, site_part(kept["callback_by"]))
         except TargetRefused as refused:
             if not repeats or not await self._is_known(repeats):
                 raise _invalid(refused) from None

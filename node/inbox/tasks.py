@@ -133,12 +133,16 @@ class InboxTasks:
     async def _read(
         self, address: str, task_id: str, most: int | None = None, since: str | None = None
     ) -> InboxTask | None:
-        """Return a task with its last `most` messages, those from `since` on, or all; None if there is no such task."""
+        """Return a task with its last `most` messages, those from `since` on, or all; None if there is no such task, or
+        if Redis has lost the message `since`.
+        """
         first = await self._receipts.read(address, task_id)
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
         named = first.fields[b"turns"].decode().split()
         if since:
+            if since not in named:
+                return None
             most = len(named) - named.index(since)
         wanted = named if most is None else named[-max(most, 1) :]
         others = [each for each in wanted if each != task_id]

@@ -126,7 +126,7 @@ def read_header(line: bytes) -> ExportHeader:
     """Decode the first line of an export. Raises ExchangeError."""
     try:
         header = msgspec.json.decode(line, type=ExportHeader)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError of msgspec, or UnicodeDecodeError
         raise ExchangeError("this is not an export of a relay node: its first line is not a header") from error
     if header.format != FORMAT or header.version != FORMAT_VERSION:
         raise ExchangeError(f"this is {header.format} {header.version}; this version reads {FORMAT} {FORMAT_VERSION}")

@@ -211,10 +211,12 @@ def _without_contexts(schema: Any) -> Any:
             node[name] = {key: _without_contexts(value) for key, value in cast("dict[str, Any]", each).items()}
         else:
             node[name] = each if name in DATA else _without_contexts(each)
+    all_of: Any = node.get("allOf", [])
+    if not isinstance(all_of, list):  # below an unknown keyword, so this is no schema
+        return node
     for word in _EITHER:
         if isinstance(node.get(word), list):
-            hidden: dict[str, Any] = {"not": {"not": {word: node.pop(word)}}}
-            node["allOf"] = [*node.get("allOf", []), hidden]
+            node["allOf"] = all_of = [*cast("list[Any]", all_of), {"not": {"not": {word: node.pop(word)}}}]
     return node
 
 

@@ -287,9 +287,11 @@ def test_a_backup_that_is_not_whole_restores_nothing(tmp_path: Path, whole: Path
     (whole / "redis-0.rdb").write_bytes(b"REDIX")
     with pytest.raises(BackupError, match="damaged"):
         restore(settings, whole)
-    (whole / "backup.json").unlink()
-    with pytest.raises(BackupError, match="not a whole backup"):
-        restore(settings, whole)
+    manifest = whole / "backup.json"
+    for spoil in (lambda: manifest.write_bytes(b'{"version":"\xff"}'), manifest.unlink):
+        spoil()
+        with pytest.raises(BackupError, match="not a whole backup"):
+            restore(settings, whole)
     assert not settings.data_dir.exists()
 
 

@@ -169,11 +169,12 @@ async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_pa
     file = tmp_path / "file"
     for content, sentence in (
         ("{}", "not a header"),
+        ('{"format":"\udcff"}', "not a header"),
         (json.dumps(HEADER | {"version": 9}), "this version"),
         (json.dumps(HEADER | {"format": "other"}), "this is other 1"),
         (f'{json.dumps(HEADER)}\n{{"kind":"artifact","id":"x","fields":{{}}}}', "line 2 has no valid id"),
     ):
-        file.write_text(content)
+        file.write_text(content, errors="surrogateescape")
         ran = await admin("import", str(file))
         assert (ran.status, sentence in ran.out) == (1, True)
     assert (await admin("import", str(tmp_path / "nothing"))).status == 1

@@ -31,9 +31,10 @@ async def test_a_name_with_one_address_that_is_not_public_is_refused(answer: str
     assert refusal.value.reason == "private"
 
 
-async def test_a_name_that_does_not_resolve_or_not_in_time_is_accepted():
+async def test_a_name_that_does_not_resolve_or_not_in_time_is_accepted(monkeypatch: pytest.MonkeyPatch):
     await check_name(AGENT, POLICY, FakeResolver())
-    await check_name(AGENT, POLICY, never, timeout=0.01)
+    monkeypatch.setattr("node.callbacks.resolve.ACCEPT_TIMEOUT", 0.01)
+    await check_name(AGENT, POLICY, never)
 
 
 async def test_who_gives_a_url_whose_name_is_not_public_is_told_the_field(

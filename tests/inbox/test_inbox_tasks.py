@@ -5,6 +5,7 @@ from typing import Any, cast
 import httpx2
 import pytest
 
+from node.a2a.refusal import A2AError
 from node.inbox import message_store
 from node.inbox.model import InboxTask
 from node.inbox.tasks import InboxTasks
@@ -15,7 +16,7 @@ from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
 from tests.inbox.calls import Json, closed, members, opened, path_of, read
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 
 EXPIRED = 1  # ms since 1970
 
@@ -317,6 +318,20 @@ async def test_a_second_receiver_is_told_how_a_task_stands_and_the_first_is_not_
         for name in ("first", "second"):
             await receiver.until(2, path=f"/{name}")
         assert receiver.paths == {"/first": 2, "/second": 2}
+
+
+async def test_a_task_whose_last_message_was_lost_by_redis_is_unknown_to_who_waits(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    agents = node.services().inbox_agents
+    known = await agents.get(inbox["address"], task["id"])
+    # As after the restoration of a backup that was made before the second message.
+    await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "turns", task["id"])
+    with pytest.raises(A2AError) as failed:
+        await agents.until_changed(inbox["address"], known, PATIENCE)
+    assert failed.value.reason == "TASK_NOT_FOUND"
 
 
 @pytest.mark.parametrize("lost", ["turns", "sent_at", "said"])

@@ -339,7 +339,7 @@ async def test_a_call_takes_its_turn_and_is_work_like_any_request() -> None:
             return group.entered - group.inactive
 
     calling = asyncio.create_task(call())
-    await asyncio.wait({calling}, timeout=0.01)
+    await eventually(lambda: turns.clients.waiting("203.0.113.7"))
     assert not begun.is_set()
     assert group.entered - group.inactive == 0, "it waits for its client"
     under_way[0].end()

@@ -183,8 +183,11 @@ def test_a_file_with_a_foreign_name_keeps_no_process_from_starting(tmp_path: Pat
     assert (tmp_path / name).read_text() == "not ours"
 
 
-def test_a_file_that_a_power_cut_has_left_empty_keeps_nobody_from_counting(tmp_path: Path) -> None:
-    new_path(tmp_path, "worker", dead_pid()).touch()
+@pytest.mark.parametrize("kept", [0, None], ids=["nothing", "other bytes"])
+def test_a_file_that_a_power_cut_has_damaged_keeps_nobody_from_counting(tmp_path: Path, kept: int | None) -> None:
+    left = new_path(tmp_path, "worker", dead_pid())
+    write(left, snapshot(dead_pid(), 2))
+    left.write_bytes(left.read_bytes()[:kept].replace(b"relay_", b"relay\xff"))
     write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 3))
     assert sums(tmp_path)["relay_requests_total"] == 3
     for path in tmp_path.glob("web-*"):

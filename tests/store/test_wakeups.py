@@ -44,8 +44,8 @@ async def test_a_wait_that_a_message_ended_ends_no_later_one(store: Store) -> No
     with await store.wakeups.listen("channel") as listener, await store.wakeups.listen("silent") as silent:
         waiting = asyncio.create_task(listener.next(0.1))
         await asyncio.sleep(0)
-        await store.command("SPUBLISH", "channel", "first")
-        await waiting
+        listener.hear(b"first")
+        assert await waiting == b"first"
         waiting = asyncio.create_task(listener.next(PATIENCE))
         assert await silent.next(0.2) is None  # longer than the first call would have waited
         await store.command("SPUBLISH", "channel", "second")

@@ -224,6 +224,18 @@ def test_of_alternatives_it_is_told_that_none_fits() -> None:
     assert [(issue.loc[2:], issue.msg) for issue in invalid.value.issues] == [(("a",), "this does not match anyOf")]
 
 
+@pytest.mark.parametrize("other", [5, None, "anything", {}])
+def test_what_is_below_an_unknown_keyword_is_no_schema(other: Any) -> None:
+    note = {"anyOf": [{"type": "null"}], "allOf": other}
+    schema = require_schema({"required": ["a"], "x-note": note, "properties": {"b": {"anyOf": [{"type": "null"}]}}})
+    with pytest.raises(Invalid) as invalid:
+        require_shape(schema, b'{"b":1}')
+    assert {issue.msg for issue in invalid.value.issues} == {
+        '"a" is a required property',
+        "this does not match anyOf",
+    }
+
+
 @pytest.mark.parametrize(
     ("result", "said"),
     [(b'"{}"', "a string"), (b"null", "null"), (b"[{}]", "an array"), (b"true", "a boolean"), (b"1.5", "a number")],

@@ -184,6 +184,19 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         assert (found.changed_at == round(clock.time() * 1000)) == (step is not extend)
 
 
+@pytest.mark.parametrize(("seconds", "elapsed_ms"), [(90, 90_000), (-90, 0)], ids=["forward", "back"])
+async def test_a_contract_took_the_time_from_its_claim_to_its_result(
+    clock: Clock, seconds: int, elapsed_ms: int
+) -> None:
+    tasks = tasks_on(FakeStore())
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
+    clock.advance(1)
+    claim, _ = await tasks.claim(task.id, NewClaim("agent"), UNSIGNED, None)
+    clock.advance(seconds)
+    done, _ = await tasks.complete(task.id, Completion(claim.claim_token, msgspec.Raw(b"1")), uncharged)
+    assert done.elapsed_ms == (await tasks.get(task.id)).elapsed_ms == elapsed_ms
+
+
 async def test_nothing_is_offered_until_now(clock: Clock) -> None:
     tasks, now = tasks_on(FakeStore()), datetime.fromtimestamp(clock.time(), UTC)
     await tasks.create(NewTask("desk", "Count", deadline=now + timedelta(milliseconds=1)), UNSIGNED, None, "")

@@ -169,7 +169,7 @@ def _load(path: Path) -> Snapshot | None:
     """Return the content of a file; None if it is damaged, as after a power failure. Raises OSError."""
     try:
         return _decode(path.read_bytes())
-    except msgspec.DecodeError:
+    except ValueError:  # DecodeError of msgspec, or UnicodeDecodeError
         return None
 
 
