@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing, contextmanager
 from typing import Any, Protocol, TypeVar
 
+import anyio
 import httpx
 
 from relay_client.errors import UsageError
@@ -119,9 +120,10 @@ class AsyncHttpxTransport:
         with _translated(self._http):
             asked, body = _asked(self._http, request, beside_the_loop), Body()
             try:
-                async with asyncio.timeout(request.within), aclosing(await self._http.send(asked, stream=True)) as got:
-                    async for piece in got.aiter_bytes():
-                        body.add(piece)
+                with anyio.fail_after(request.within):  # asyncio has nothing like it before Python 3.11
+                    async with aclosing(await self._http.send(asked, stream=True)) as got:
+                        async for piece in got.aiter_bytes():
+                            body.add(piece)
             except TimeoutError:
                 raise NoAnswer(ENDLESS, unsent=False) from None
         return Answer(got.status_code, got.headers, bytes(body.content))
