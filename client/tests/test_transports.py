@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import math
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -71,6 +72,15 @@ async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTr
         first.cancel()
         with suppress(asyncio.CancelledError):
             await first
+
+
+async def test_a_deadline_may_be_infinite(make: MakeTransport) -> None:
+    """Regression: with aiohttp, the call raised OverflowError."""
+    async with FixedAnswer(answer("200 OK", b"{}")) as node:
+        async with AsyncRelay(node.url, deadline=math.inf, transport=make()) as relay:
+            await relay.node.health()
+        with Relay(node.url, deadline=math.inf) as waiting:
+            await asyncio.to_thread(waiting.node.health)
 
 
 @asynccontextmanager
