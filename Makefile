@@ -67,6 +67,7 @@ lint: $(VENV)/.clients
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright --pythonversion 3.10 client/relay_client # the oldest Python that the client supports
 
 # Third-party software that tests run against the node: A2A, MCP and signature clients, axe-core, an S3 service, client
 # generators, agent frameworks.

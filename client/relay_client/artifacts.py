@@ -220,7 +220,7 @@ def _fetch(
         digest = hashlib.sha256()
         began = clock()
         try:
-            answer: Answer = yield Send("GET", url, {}, timeout=STALLED, is_stream=True)
+            answer: Answer = yield Send("GET", url, {}, timeout=STALLED, is_stream=True, within=STALLED)
             # Stop reading when there are more bytes than in the manifest: the body might have no end.
             while answer.status == 200 and file.tell() <= manifest["byte_size"] and (piece := (yield Read())):
                 yield Do(partial(_keep, piece, digest.update, file))

@@ -18,7 +18,15 @@ from relay_client.resource import Async, M_co, Sync
 from relay_client.sessions import Sessions
 from relay_client.steps import Body, Do, Effect, Item, Items, NoAnswer, Send, Sleep, Steps
 from relay_client.tasks import Tasks
-from relay_client.transport import AsyncHttpxTransport, AsyncPieces, AsyncTransport, HttpxTransport, Pieces, Transport
+from relay_client.transport import (
+    AsyncHttpxTransport,
+    AsyncPieces,
+    AsyncTransport,
+    HttpxTransport,
+    Pieces,
+    Transport,
+    in_time,
+)
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -222,7 +230,7 @@ class _Executor:
             self._pieces.close()
         answer, self._pieces = self._transport.open(effect)
         if answer.status >= 300:
-            body = Body()
+            body = Body(effect.within)
             while piece := self._pieces.read():
                 body.add(piece)
             answer.content = bytes(body.content)
@@ -260,10 +268,11 @@ class _AsyncExecutor:
     async def _open(self, effect: Send) -> Any:
         if self._pieces:
             await self._pieces.close()
-        answer, self._pieces = await self._transport.open(effect)
-        if answer.status >= 300:
-            body = Body()
-            while piece := await self._pieces.read():
-                body.add(piece)
-            answer.content = bytes(body.content)
+        with in_time(effect):
+            answer, self._pieces = await self._transport.open(effect)
+            if answer.status >= 300:
+                body = Body()
+                while piece := await self._pieces.read():
+                    body.add(piece)
+                answer.content = bytes(body.content)
         return answer

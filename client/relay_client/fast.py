@@ -4,6 +4,7 @@ Needs the extra `fast`. Create it while the event loop runs.
 """
 
 import asyncio
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -90,7 +91,8 @@ class _AsyncPieces:
 
 def _timeout(request: Send) -> aiohttp.ClientTimeout:
     seconds = request.timeout
-    total = None if request.is_stream else request.within
+    is_endless = request.is_stream or request.within == math.inf  # aiohttp cannot round infinity
+    total = None if is_endless else request.within
     return aiohttp.ClientTimeout(total, connect=seconds, sock_connect=seconds, sock_read=seconds)
 
 

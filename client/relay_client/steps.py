@@ -4,6 +4,8 @@ So all logic is written once, and both `Relay` and `AsyncRelay` can carry it out
 """
 
 import json
+import math
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -16,6 +18,7 @@ TRY_SECONDS = 10.0
 """How long one try waits for an answer, in addition to the seconds that the node was asked to wait."""
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Maximum bytes of a decompressed body: more than any answer of a node. An endless body would take all memory."""
+ENDLESS = "its answer was not complete in time"
 
 
 @dataclass(slots=True)
@@ -31,7 +34,7 @@ class Send:
     is_stream: bool = False
     """Whether the body of a 2xx answer is left to `Read`."""
     within: float | None = None
-    """Seconds after which the try is given up even if bytes still come. Not for streams."""
+    """Seconds after which the try is given up even if bytes still come. Does not count the body of a 2xx stream."""
 
 
 @dataclass(slots=True)
@@ -82,11 +85,14 @@ class Answer:
 class Body:
     """The part of an answer's body that was received so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: float | None = None) -> None:
         self.content = bytearray()
+        self._ends = math.inf if within is None else time.monotonic() + within
 
     def add(self, piece: bytes) -> None:
-        """Append a piece. Raises InvalidAnswer if the body gets larger than LARGEST_ANSWER."""
+        """Append a piece. Raises InvalidAnswer if the body gets larger than LARGEST_ANSWER, NoAnswer after `within`."""
+        if time.monotonic() > self._ends:
+            raise NoAnswer(ENDLESS, unsent=False)
         if len(self.content) + len(piece) > LARGEST_ANSWER:
             raise InvalidAnswer(f"the answer has more than {LARGEST_ANSWER} bytes")
         self.content += piece

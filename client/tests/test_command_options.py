@@ -176,3 +176,14 @@ def test_bytes_from_a_pipe_have_the_name_that_is_given(
     (tmp_path / "bytes").write_text("id,name\n1,Ada\n")
     stored = shown(served, capsys, "artifact", "put", str(tmp_path / "bytes"), "--filename", "people.csv")
     assert (stored["filename"], stored["media_type"]) == ("people.csv", "text/csv")
+
+
+def test_a_name_that_no_file_can_have_is_replaced_by_the_id(
+    served: NodeProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the command ended with an error, although the user had named no file."""
+    monkeypatch.chdir(tmp_path)
+    with Relay(served.url) as relay:
+        stored = relay.artifacts.upload(b"id,name\n1,Ada\n", "desk", filename="é" * 150 + ".csv")
+    saved = shown(served, capsys, "artifact", "get", stored["id"])
+    assert (saved["file"], [each.name for each in tmp_path.iterdir()]) == (stored["id"], [stored["id"]])

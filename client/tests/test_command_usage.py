@@ -63,6 +63,14 @@ async def test_a_time_that_is_no_number_is_wrong_use() -> None:
             await asyncio.wait_for(relay.tasks.result("id", within=nan), PATIENCE)
 
 
+def test_a_missing_extra_is_named_by_a_package_that_an_index_has(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Regression: the advice was to install this client from an index, where anybody may take its name."""
+    monkeypatch.setitem(sys.modules, "relay_client.signing", None)
+    assert said(capsys, "key", "--key", str(tmp_path / "key")) == "signing needs PyNaCl: pip install pynacl"
+
+
 def test_ctrl_c_while_the_client_is_imported_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "httpx.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
     search = os.pathsep.join((str(tmp_path), str(Path(__file__).parents[1])))

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import math
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -33,6 +34,8 @@ relay.node.health()
 """
 
 ENDLESS_BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+ENDLESS_HEADERS = b"HTTP/1.1 200 OK\r\nX-Name: "
+ENDLESS_REFUSAL = ENDLESS_BODY.replace(b"200 OK", b"404 Not Found")
 
 MakeTransport = Callable[..., AsyncTransport]
 
@@ -71,6 +74,15 @@ async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTr
             await first
 
 
+async def test_a_deadline_may_be_infinite(make: MakeTransport) -> None:
+    """Regression: with aiohttp, the call raised OverflowError."""
+    async with FixedAnswer(answer("200 OK", b"{}")) as node:
+        async with AsyncRelay(node.url, deadline=math.inf, transport=make()) as relay:
+            await relay.node.health()
+        with Relay(node.url, deadline=math.inf) as waiting:
+            await asyncio.to_thread(waiting.node.health)
+
+
 @asynccontextmanager
 async def trickling(begin: bytes, ended: list[bool]) -> AsyncGenerator[str]:
     """Run a server whose answers start with `begin` and then continue byte by byte without end. Yields its URL."""
@@ -89,7 +101,7 @@ async def trickling(begin: bytes, ended: list[bool]) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-@pytest.mark.parametrize("begin", [ENDLESS_BODY, b"HTTP/1.1 200 OK\r\nX-Name: "])
+@pytest.mark.parametrize("begin", [ENDLESS_BODY, ENDLESS_HEADERS])
 async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: MakeTransport, begin: bytes) -> None:
     """Regression: the call waited for ever as long as a byte came now and then."""
     ended: list[bool] = []
@@ -105,6 +117,33 @@ async def test_a_body_that_does_not_end_is_given_up_at_the_deadline_without_asyn
     async with trickling(ENDLESS_BODY, ended) as url:
         with Relay(url, deadline=1.0) as waiting, pytest.raises(DeadlineExceeded):
             await asyncio.wait_for(asyncio.to_thread(waiting.node.health), PATIENCE)
+        await eventually(lambda: len(ended) == 1)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a follower end where it would otherwise try again."""
+    monkeypatch.setattr("relay_client.events.PASSING", ())
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("begin", [ENDLESS_HEADERS, ENDLESS_REFUSAL])
+async def test_a_stream_that_does_not_begin_is_given_up_at_the_deadline(make: MakeTransport, begin: bytes) -> None:
+    """Regression: the follower waited for ever as long as a byte came now and then."""
+    ended: list[bool] = []
+    async with trickling(begin, ended) as url:
+        async with AsyncRelay(url, deadline=1.0, transport=make()) as relay:
+            with pytest.raises(DeadlineExceeded):
+                await asyncio.wait_for(anext(relay.events.follow("board")), PATIENCE)
+        await eventually(lambda: len(ended) == 1)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_refusal_that_does_not_end_is_given_up_without_asyncio_too() -> None:
+    ended: list[bool] = []
+    async with trickling(ENDLESS_REFUSAL, ended) as url:
+        with Relay(url, deadline=1.0) as waiting, pytest.raises(DeadlineExceeded):
+            await asyncio.wait_for(asyncio.to_thread(next, waiting.events.follow("board")), PATIENCE)
         await eventually(lambda: len(ended) == 1)
 
 

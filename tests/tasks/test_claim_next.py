@@ -135,6 +135,24 @@ async def test_two_requests_of_one_key_that_wait_get_one_contract(node: NodeUnde
     assert first == second
 
 
+async def test_of_two_requests_of_one_key_both_get_the_only_contract(empty_redis: RedisServer) -> None:
+    """Regression: the second waited in vain. If the client has only the answer to that one, as when the connection of
+    the first broke without a word, nobody would have worked on the contract.
+    """
+    async with await connect(empty_redis.url, timeout=10, max_in_flight=100) as store:
+        tasks, claims, matching = process_on(store)
+        key = bound_key("claim-next", "worker", KEY, b"")
+        waiting = {asyncio.create_task(claims.claim(NextClaim("worker", wait=30), key, "", uncharged)) for _ in "12"}
+        await eventually(lambda: len(matching) == 2)
+        task, _ = await tasks.create(NewTask("desk", "Count the panels"), UNSIGNED, None, "")
+        _, (second,) = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        store.wakeups.waiters.release()  # instead of 30 s
+        claim, was_made_before = await second
+        assert claim is not None
+        assert (claim.id, was_made_before) == (task.id, True)
+        await matching.close()
+
+
 async def test_a_claim_that_another_was_faster_to_make_costs_no_place_in_the_limit(node: NodeUnderTest) -> None:
     task = await claimed(node)
     before = (await claim_next(node)).headers["ratelimit"]

@@ -1,5 +1,6 @@
 """`relay artifact`: upload and download large bytes."""
 
+import os
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from relay_client.command.output import progress, show
 from relay_client.command.parser import Commands, command, connected, file_of, group, standard_input
 from relay_client.errors import UsageError
+
+LONGEST_NAME = 255  # bytes of a file name, in most file systems
 
 
 def add(commands: Commands) -> None:
@@ -51,5 +54,8 @@ def _get(given: Namespace) -> None:
 
 
 def _name(filename: str | None, ident: str) -> str:
-    """Return a safe file name. A stranger chose `filename`, so it must not lead to another folder or be hidden."""
-    return Path(filename or "").name.lstrip(".") or ident
+    """Return a safe file name. A stranger chose `filename`, so it must not lead to another folder, be hidden, or be too
+    long for a file system.
+    """
+    name = Path(filename or "").name.lstrip(".")
+    return name if name and len(os.fsencode(name)) <= LONGEST_NAME else ident

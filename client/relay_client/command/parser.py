@@ -79,7 +79,7 @@ def signer(given: Namespace) -> Signer | None:
     try:
         from relay_client.signing import KeyFile  # noqa: PLC0415  # an extra
     except ImportError:
-        raise UsageError("signing needs PyNaCl: pip install 'relay-node-client[sign]'") from None
+        raise UsageError("signing needs PyNaCl: pip install pynacl") from None
     try:
         return KeyFile(given.key)
     except (OSError, ValueError) as wrong:

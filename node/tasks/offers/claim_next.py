@@ -89,6 +89,9 @@ class ClaimsOfAny:
                     return claimed
         if unavailable:
             raise unavailable
+        # A request with the same key, whose client has perhaps gone without a word, may have got a contract meanwhile.
+        if idempotency and (recorded := await self._intend(idempotency, "", "")) not in ("", intended):
+            return await self._again(recorded, new, request, idempotency) or (None, False)
         return None, False
 
     @asynccontextmanager
