@@ -53,8 +53,8 @@ def register(commands: Commands) -> None:
 def restore(settings: Settings, directory: Path, *, without_damaged: bool = False) -> tuple[Backup, Sequence[str]]:
     """Make the node that the settings describe. Raises BackupError.
 
-    Return the backup, and the artifacts whose bytes are lost: by id if the backup was made without them, by file name
-    below `blobs` if the backup has lost them since.
+    Return the backup, and the ids of the artifacts whose bytes are lost: left out when the backup was made, or damaged
+    since.
     """
     try:
         return _restore(settings, directory, without_damaged)
@@ -66,7 +66,7 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
     backup, sound, damaged = check(directory)
     if damaged and not without_damaged:
         raise BackupError(
-            f"missing or damaged in {directory / BLOBS}: {', '.join(damaged)}; use another backup, or --without-damaged"
+            f"missing or damaged: the bytes of artifacts {', '.join(damaged)}; use another backup, or --without-damaged"
         )
     if len(backup.redis) != 1 and not settings.redis_url:
         raise BackupError("this is the backup of a cluster: set RELAY_REDIS_URL to the Redis that is to hold it")
