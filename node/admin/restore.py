@@ -25,7 +25,7 @@ from node.common.disk_sync import sync, sync_all
 from node.config import ConfigError, Settings
 from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
-from node.run.redis_check import diagnose
+from node.run.redis_check import out_of_reach
 from node.store import StoreUnavailable
 
 LOG = "appendonlydir"
@@ -51,7 +51,7 @@ def register(commands: Commands) -> None:
 
 
 def restore(settings: Settings, directory: Path, *, without_damaged: bool = False) -> tuple[Backup, Sequence[str]]:
-    """Make the node that the settings describe. Raises BackupError.
+    """Make the node that the settings describe. Raises BackupError, and ConfigError if its Redis is out of reach.
 
     Return the backup, and the ids of the artifacts whose bytes are lost: left out when the backup was made, or damaged
     since.
@@ -130,8 +130,7 @@ def _fill(settings: Settings, directory: Path, copies: Sequence[BackupFile]) -> 
             try:
                 asyncio.run(fill(settings, Path(folder), which, is_first=number == 1, is_last=number == len(copies)))
             except StoreUnavailable as unavailable:
-                reason = asyncio.run(diagnose(settings.redis_url, settings.store_timeout, str(unavailable)))
-                raise BackupError(f"Redis is out of reach: {reason}") from unavailable
+                raise out_of_reach(settings.redis_url, settings.store_timeout, unavailable) from unavailable
 
 
 async def _from(settings: Settings, given: argparse.Namespace) -> tuple[Backup, Sequence[str]]:
