@@ -198,8 +198,8 @@ def read_manifest(directory: Path) -> Backup:
 def check(directory: Path) -> tuple[Backup, Sequence[BackupFile], Sequence[str]]:
     """Compare every file of a backup with what was written.
 
-    Return the manifest, the sound artifact files, and the names of artifact files that are missing or damaged. Raises
-    BackupError if any other file is missing or damaged.
+    Return the manifest, the sound artifact files, and the ids of the artifacts whose files are missing or damaged.
+    Raises BackupError if any other file is missing or damaged.
     """
     backup = read_manifest(directory)
     for file in backup.files:
@@ -214,7 +214,7 @@ def check(directory: Path) -> tuple[Backup, Sequence[BackupFile], Sequence[str]]
     blobs = [msgspec.json.decode(line, type=BackupFile) for line in lines]
     sound = [blob for blob in blobs if _is_sound(directory / BLOBS / blob.name, blob)]
     names = {blob.name for blob in sound}
-    return backup, sound, [blob.name for blob in blobs if blob.name not in names]
+    return backup, sound, [Path(blob.name).name for blob in blobs if blob.name not in names]
 
 
 def _is_sound(path: Path, file: BackupFile) -> bool:

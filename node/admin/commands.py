@@ -9,6 +9,9 @@ from node.run.validation import loaded
 NO_SECRET = "none"  # noqa: S105 - it protects nothing
 """Placeholder for the node's secret, which may be on another host. No command issues a token or a signed URL."""
 
+AS_OPERATOR = "set RELAY_REDIS_URL to one for relay-operator, the user for this in deploy/redis/users.acl"
+"""What to do if the user of Redis may not do what a command needs."""
+
 CONFIG_HELP = "settings file (TOML), instead of the one that RELAY_CONFIG names"
 """Help text of --config, which may precede or follow the name of a command."""
 

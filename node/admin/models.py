@@ -1,6 +1,7 @@
 """`relay-node model export`: exports an embedding model for workers without torch."""
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -25,9 +26,21 @@ def register(commands: Commands) -> None:
 
 
 def _export(settings: Settings, given: argparse.Namespace) -> int:
-    from node.embedding.export import ExportFailed, export  # noqa: PLC0415 - other commands start without it
+    # Imported here so that other commands start without it.
+    from node.embedding.export import ExportFailed, export, remove_unfinished  # noqa: PLC0415
 
-    signal.signal(signal.SIGTERM, _end)
+    def end(signum: int, _frame: object) -> NoReturn:
+        """Remove what was written, and exit. Not by an exception: Python ignores one that is raised in a callback of
+        a weak reference, and calls such callbacks at each import.
+
+        A second signal must not interrupt the removal: when the worker is killed, the kernel may send one for each of
+        its threads (PR_SET_PDEATHSIG, prctl(2)).
+        """
+        signal.signal(signum, signal.SIG_IGN)
+        remove_unfinished(given.folder.parent)
+        os._exit(128 + signum)
+
+    signal.signal(signal.SIGTERM, end)
     if given.parent:
         process.die_with_parent(given.parent, signal.SIGTERM)
     try:
@@ -40,12 +53,3 @@ def _export(settings: Settings, given: argparse.Namespace) -> int:
         return FAILED
     sys.stdout.write(f"{given.folder}: {described.dimension} dimensions, fingerprint {described.fingerprint}\n")
     return 0
-
-
-def _end(signum: int, _frame: object) -> NoReturn:
-    """Exit by an exception, so that a half-finished export is removed. A second signal must not interrupt the removal.
-
-    When the worker is killed, the kernel may send one signal for each of its threads (PR_SET_PDEATHSIG, prctl(2)).
-    """
-    signal.signal(signum, signal.SIG_IGN)
-    sys.exit(128 + signum)

@@ -14,7 +14,7 @@ from node.common.file_access import is_there
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import EmbeddedRedis
 from node.run.keychain import SECRET
-from node.run.redis_check import diagnose
+from node.run.redis_check import out_of_reach
 from node.store import StoreUnavailable, connect
 from node.store.identity import forget_secret
 
@@ -36,8 +36,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         try:
             asyncio.run(_forget(settings, url))
         except StoreUnavailable as unavailable:
-            reason = asyncio.run(diagnose(url, settings.store_timeout, str(unavailable)))
-            raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
+            raise out_of_reach(url, settings.store_timeout, unavailable) from unavailable
     # Last: after an earlier interruption, the node finds its old secret on disk, no record in Redis, and goes on.
     (settings.data_dir / SECRET).unlink(missing_ok=True)
     sys.stdout.write("the next start uses RELAY_SECRET, or generates a secret; all earlier tokens are invalid\n")

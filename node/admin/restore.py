@@ -25,7 +25,7 @@ from node.common.disk_sync import sync, sync_all
 from node.config import ConfigError, Settings
 from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
-from node.run.redis_check import diagnose
+from node.run.redis_check import out_of_reach
 from node.store import StoreUnavailable
 
 LOG = "appendonlydir"
@@ -51,10 +51,10 @@ def register(commands: Commands) -> None:
 
 
 def restore(settings: Settings, directory: Path, *, without_damaged: bool = False) -> tuple[Backup, Sequence[str]]:
-    """Make the node that the settings describe. Raises BackupError.
+    """Make the node that the settings describe. Raises BackupError, and ConfigError if its Redis is out of reach.
 
-    Return the backup, and the artifacts whose bytes are lost: by id if the backup was made without them, by file name
-    below `blobs` if the backup has lost them since.
+    Return the backup, and the ids of the artifacts whose bytes are lost: left out when the backup was made, or damaged
+    since.
     """
     try:
         return _restore(settings, directory, without_damaged)
@@ -66,7 +66,7 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
     backup, sound, damaged = check(directory)
     if damaged and not without_damaged:
         raise BackupError(
-            f"missing or damaged in {directory / BLOBS}: {', '.join(damaged)}; use another backup, or --without-damaged"
+            f"missing or damaged: the bytes of artifacts {', '.join(damaged)}; use another backup, or --without-damaged"
         )
     if len(backup.redis) != 1 and not settings.redis_url:
         raise BackupError("this is the backup of a cluster: set RELAY_REDIS_URL to the Redis that is to hold it")
@@ -130,8 +130,7 @@ def _fill(settings: Settings, directory: Path, copies: Sequence[BackupFile]) -> 
             try:
                 asyncio.run(fill(settings, Path(folder), which, is_first=number == 1, is_last=number == len(copies)))
             except StoreUnavailable as unavailable:
-                reason = asyncio.run(diagnose(settings.redis_url, settings.store_timeout, str(unavailable)))
-                raise BackupError(f"Redis is out of reach: {reason}") from unavailable
+                raise out_of_reach(settings.redis_url, settings.store_timeout, unavailable) from unavailable
 
 
 async def _from(settings: Settings, given: argparse.Namespace) -> tuple[Backup, Sequence[str]]:

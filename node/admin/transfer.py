@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from node.admin.backup import BackupError
+from node.admin.commands import AS_OPERATOR
 from node.config import Settings
 from node.run.embedded_redis import EmbeddedError, EmbeddedRedis
 from node.run.redis_check import RESTORING
@@ -48,7 +49,8 @@ async def fill(settings: Settings, data_dir: Path, backup: str, *, is_first: boo
                 if is_last:
                     await target.command("DEL", RESTORING)
             except (CommandFailed, OutOfMemory) as error:
-                raise BackupError(f"the Redis at RELAY_REDIS_URL refuses the backup: {error}") from error
+                what_to_do = f"; {AS_OPERATOR}" if "NOPERM" in str(error) else ""
+                raise BackupError(f"the Redis at RELAY_REDIS_URL refuses the backup: {error}{what_to_do}") from error
 
 
 async def _begin(target: Store, backup: str) -> None:

@@ -12,6 +12,7 @@ import signal
 import site
 import subprocess
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -68,6 +69,21 @@ def end(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
         child.wait()
         return False
     return True
+
+
+def reap_all_but(children: Collection[int]) -> None:
+    """Reap the processes that have ended, except these children, whose exit status somebody else wants.
+
+    The first process of a container becomes the parent of all processes whose own parent has died. One that nobody
+    reaps keeps its process id for ever. Only Linux containers have this.
+    """
+    if sys.platform == "linux":
+        with suppress(ChildProcessError):  # there is no child
+            # A look that leaves the process in place, so that a child of somebody else stays one.
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and (
+                ended.si_pid not in children
+            ):
+                os.waitpid(ended.si_pid, 0)
 
 
 def stop_writing() -> None:

@@ -78,7 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     base_url: Annotated[
         str, says("public URL of the node, used in links and in the agent card; empty = http://RELAY_HOST:RELAY_PORT")
     ] = ""
-    workers: Annotated[int, says("number of web processes; 0 = one per core of the machine or container", 0)] = 0
+    workers: Annotated[int, says("number of web processes; 0 = one per core of the machine or container", 0, 1000)] = 0
     drain_seconds: Annotated[
         int,
         says(
@@ -378,5 +378,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             return self.data_dir / "blobs"
         url = urlsplit(self.blob_url)
         if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
-            raise ValueError(f"{self.blob_url!r} is not file:///<absolute path>")
+            raise ValueError(f"{self.blob_url!r} is neither file:///<absolute path> nor s3://<bucket>")
         return Path(unquote(url.path))

@@ -6,6 +6,7 @@ lose too much precision. An export is compared with the original before it is us
 model is exported without quantisation.
 """
 
+import os
 import shutil
 import sys
 import tempfile
@@ -84,7 +85,7 @@ def export(name: str, folder: Path) -> Description:
         if is_export(folder):
             return description_of(folder)
         original = load_original(name)
-        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder.parent) as parent:
+        with tempfile.TemporaryDirectory(prefix=_unfinished(), dir=folder.parent) as parent:
             made = Path(parent) / "model"
             made.mkdir()
             try:
@@ -102,6 +103,16 @@ def export(name: str, folder: Path) -> Description:
                 if not is_export(folder):
                     raise
     return described
+
+
+def remove_unfinished(models: Path) -> None:
+    """Remove what this process has written into this folder, if it has not finished an export there."""
+    for left in models.glob(f"{_unfinished()}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _unfinished() -> str:
+    return f"{_UNFINISHED}{os.getpid()}-"
 
 
 @contextmanager

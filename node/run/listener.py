@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, cast
 
 import structlog
@@ -110,9 +111,9 @@ class Server(MPServer):
 
     def __init__(self, app: str, listeners: Sequence[socket.socket], **options: Any) -> None:
         host, port = listeners[0].getsockname()[:2]
-        super().__init__(  # pyright: ignore[reportUnknownMemberType]
-            app, address=host, port=port, workers=len(listeners), backlog=BACKLOG, **options
-        )
+        # Granian never reloads here. Without `reload_paths` it asks for the working directory, which may be gone.
+        options |= {"address": host, "port": port, "backlog": BACKLOG, "reload_paths": [Path(os.sep)]}
+        super().__init__(app, workers=len(listeners), **options)  # pyright: ignore[reportUnknownMemberType]
         self._listeners = listeners
         self._pause = 0.0
         self._stops = threading.Event()

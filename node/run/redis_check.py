@@ -5,6 +5,7 @@ restore. If Redis does not serve at all, `diagnose` finds out why.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -90,6 +91,13 @@ async def diagnose(url: str, timeout: float, otherwise: str) -> str:
                 return otherwise
             said.append(f"{server}: {answer}")
     return "; ".join(said)
+
+
+def out_of_reach(url: str, timeout: float, unavailable: StoreUnavailable) -> ConfigError:
+    """Return the error of a command whose Redis is out of reach: a temporary failure. `timeout` as in `diagnose`."""
+    error = ConfigError(f"Redis is out of reach: {asyncio.run(diagnose(url, timeout, str(unavailable)))}")
+    error.status = os.EX_TEMPFAIL
+    return error
 
 
 class LateCheck:

@@ -122,6 +122,11 @@ class Child:
         if self.name != "redis":
             self._process.send_signal(signal.SIGHUP)
 
+    @property
+    def pid(self) -> int:
+        """The process id of the process, which may have ended."""
+        return self._process.pid
+
     def terminate(self) -> None:
         """Ask the process to end."""
         self._process.terminate()
@@ -223,6 +228,7 @@ def _tend(children: list[Child], settings: Settings, child_settings: ChildSettin
                     child.reload()
         for child in children:
             child.tend()
+        process.reap_all_but({child.pid for child in children})
         if not ready and (ready := _answers(settings.host, settings.port)):
             log.info("ready", url=settings.public_url, host=settings.host, port=settings.port)
 

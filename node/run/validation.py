@@ -30,7 +30,10 @@ def validate(settings: Settings) -> None:
 
 
 def check_paths(settings: Settings) -> None:
-    """Check that paths can be looked up at all: a name may be too long, or a symbolic link may lead to itself."""
+    """Check that paths can be looked up at all: a name may be too long, or a symbolic link may lead to itself.
+
+    Only relative paths need the working directory, which may have been removed.
+    """
     model = settings.embedding_model
     paths = {
         "RELAY_DATA_DIR": settings.data_dir,
@@ -39,7 +42,10 @@ def check_paths(settings: Settings) -> None:
         "RELAY_EMBEDDING_MODEL": model if os.sep in model else "",
     }
     for name, path in paths.items():
-        where = Path(path or ".").absolute()
+        try:
+            where = Path(path or os.sep).absolute()
+        except OSError as error:
+            raise ConfigError(f"{name}={str(path)!r}: the working directory is gone; start from another") from error
         try:
             str(where).encode()
             where.stat()

@@ -49,5 +49,5 @@ def network_of(name: str) -> Network:
     if isinstance(network, IPv6Network) and network.prefixlen > CLIENT_BITS:
         network = network.supernet(new_prefix=CLIENT_BITS)
     if network.prefixlen == 0:
-        raise ValueError(f"{name!r} covers every address: stop the node instead")
+        raise ValueError(f"{name!r} covers every address: name a longer prefix")
     return network

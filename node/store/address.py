@@ -39,10 +39,10 @@ class Access(msgspec.Struct, frozen=True):
 
     @property
     def login(self) -> tuple[str, ...]:
-        """The command that logs in; empty if there is no password."""
-        if not self.password:
-            return ()
-        return ("AUTH", self.user, self.password) if self.user else ("AUTH", self.password)
+        """The command that logs in; empty if there is neither a user nor a password. A user may have no password."""
+        if self.user:
+            return "AUTH", self.user, self.password
+        return ("AUTH", self.password) if self.password else ()
 
 
 class Location(msgspec.Struct, frozen=True):

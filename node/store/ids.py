@@ -102,7 +102,7 @@ def post_named(name: str) -> tuple[str, int]:
     Raises ValueError.
     """
     thread_id, colon, seq = name.partition(":")
-    if not is_id(thread_id) or (colon and not (seq.isascii() and seq.isdecimal())):
+    if not is_id(thread_id) or (colon and not (seq.isascii() and seq.isdecimal() and int(seq) <= 2**53)):
         raise ValueError(f"{name!r} is neither <thread id> nor <thread id>:<number of a reply>")
     return thread_id, int(seq or 0)
 

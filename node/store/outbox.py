@@ -74,8 +74,10 @@ ABANDONED_MS = 2000
 """Least idle time of an event that is taken over from a dead worker. Less than the silence after which a worker counts
 as dead (`heartbeats.SILENT_MS`), but enough to leave events that another worker has just taken over to that worker."""
 
-READER_GONE_MS = 3600_000
-"""A consumer that is idle for this long is deleted from its group. A living one reads every POLL_SECONDS."""
+READER_GONE_MS = 60_000
+"""A consumer that is idle for this long and holds no event is deleted from its group. A living one reads every
+POLL_SECONDS, and its next read would create it again. Each start of a worker adds 320 consumers: those that a worker
+leaves that dies every few seconds would otherwise pile up until a trim takes Redis a tenth of a second."""
 
 Entry = tuple[bytes, list[bytes] | None]
 """The id of a stream entry, and its fields, or None if the entry was trimmed while it was pending."""

@@ -1,5 +1,6 @@
 """A stopped node gets a new secret, whichever Redis it has."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,5 @@ async def test_with_a_redis_of_its_own(tmp_path: Path) -> None:
         done = command(tmp_path / "data", "new-secret", RELAY_REDIS_URL=server.url)
         assert (done.returncode, done.stderr) == (0, "")
         await begin(server.url, OTHER_SECRET)
+    later = command(tmp_path / "data", "new-secret", RELAY_REDIS_URL=server.url)
+    assert (later.returncode, "Redis is out of reach" in later.stderr) == (os.EX_TEMPFAIL, True)

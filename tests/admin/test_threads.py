@@ -118,10 +118,12 @@ async def test_a_dry_run_says_what_would_go_and_changes_nothing(node: NodeUnderT
 
 async def test_what_can_be_done_is_done_and_the_rest_is_named(node: NodeUnderTest, admin: Admin) -> None:
     thread = await answered(node)
-    ran = await admin("threads", "purge", UNKNOWN, thread, "nonsense", "--json")
+    beyond = f"{thread}:{10**20}"
+    ran = await admin("threads", "purge", UNKNOWN, beyond, thread, "nonsense", "--json")
     assert ran.status == 1
     assert [(each["id"], each["outcome"]) for each in ran.data] == [
         (UNKNOWN, "thread.unknown"),
+        (beyond, "thread.unknown"),
         (thread, "purged"),
         ("nonsense", "thread.unknown"),
     ]

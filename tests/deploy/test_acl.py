@@ -1,7 +1,9 @@
 """A node works with the users of deploy/redis, and those users have no further rights."""
 
+import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +81,14 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
         assert not (tmp_path / "other").exists()
         denied = command(tmp_path / "data", "admin", "status", RELAY_REDIS_URL=server.urls["relay-replica"])
         assert (denied.returncode, "Traceback" in denied.stderr) == (1, False)
+    restore = partial(command, tmp_path / "restored", "restore", str(tmp_path / "backup"))
     with WithUsers(tmp_path / "new", USERS) as server:
-        restored = command(
-            tmp_path / "restored", "restore", str(tmp_path / "backup"), RELAY_REDIS_URL=server.urls["relay-operator"]
-        )
+        refused = restore(RELAY_REDIS_URL=server.urls["relay"])
+        assert (refused.returncode, "set RELAY_REDIS_URL to one for relay-operator" in refused.stderr) == (2, True)
+        restored = restore(RELAY_REDIS_URL=server.urls["relay-operator"])
         assert restored.returncode == 0, restored.stderr
+    later = restore(RELAY_REDIS_URL=server.urls["relay-operator"])
+    assert (later.returncode, "Redis is out of reach" in later.stderr) == (os.EX_TEMPFAIL, True)
 
 
 def test_slots_move_while_the_user_of_replicas_has_the_rights_that_the_page_names(tmp_path: Path) -> None:

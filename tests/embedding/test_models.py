@@ -281,6 +281,25 @@ def test_an_export_that_is_told_to_end_again_removes_what_it_has_made(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_export_that_is_told_to_end_while_python_ignores_exceptions_removes_what_it_has_made(tmp_path: Path) -> None:
+    """Python ignores exceptions in callbacks of weak references, and calls such callbacks at each import."""
+    program = (
+        "import os, signal, sys, weakref\n"
+        "from node.cli import main\n"
+        "from node.embedding import export\n"
+        "def told(original, folder):\n"
+        "    module = set()\n"
+        "    imported = weakref.ref(module, lambda _: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "    del module\n"
+        "    sys.exit('it goes on')\n"
+        "export.load_original, export._write = print, told\n"
+        f"sys.exit(main(['model', 'export', {str(tmp_path / 'model')!r}]))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGTERM, "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def children_of(pid: int) -> list[int]:
     """Return the processes that any thread of that process has started."""
     files = Path(f"/proc/{pid}/task").glob("*/children")

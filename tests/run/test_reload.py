@@ -19,7 +19,7 @@ import structlog
 from node.config import Limit, Networks, Proxies, Settings, load
 from node.observe.log import configure
 from node.run.reload import ChildSettings, Reloading
-from tests.support.nodes import NodeProcess, gone
+from tests.support.nodes import ROOT, NodeProcess, gone
 from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 
@@ -114,6 +114,19 @@ def test_what_is_started_again_is_as_the_others_are(node: NodeProcess, written: 
     until(is_as_before, "another web that answers")
     node.line("starting", pid=node.child("worker"))
     node.line("metrics served", pid=node.child("metrics"))
+
+
+def test_a_node_goes_on_without_the_directory_that_it_was_started_from(written: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    with NodeProcess(written.parent, cwd=source) as node:
+        node.start(RELAY_WORKERS="1", PYTHONPATH=str(ROOT)).ready()
+        source.rmdir()
+        node.signal(signal.SIGHUP)
+        node.line("settings reloaded", pid=node.pid)
+        before = node.child("web")
+        os.kill(before, signal.SIGKILL)
+        until(lambda: node.child("web") != before and node.answers(), "another web that answers")
 
 
 def test_a_web_process_by_itself_reloads_too(written: Path) -> None:

@@ -167,6 +167,16 @@ def test_a_child_that_dies_is_started_again(lasting: NodeProcess, name: str) -> 
     until(lambda: lasting.get("/worker"), "the node answers")
 
 
+def test_processes_that_have_lost_their_parent_are_reaped(tmp_path: Path) -> None:
+    """In a container without an init process, the supervisor becomes their parent, as it does here by prctl(2)."""
+    adopt = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    with NodeProcess(tmp_path / "data", (sys.executable, "-c", adopt, *SMALL)) as node:
+        node.start().ready()
+        orphan = node.web_process(1)
+        os.kill(node.child("web"), signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{orphan}").exists(), "the orphan is reaped")
+
+
 def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """This includes a child that can no longer use its settings: the other children continue to serve."""
     monkeypatch.setattr(serve, "FIRST_PAUSE", 0.001)

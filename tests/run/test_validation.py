@@ -38,6 +38,14 @@ def test_a_directory_below_one_whose_name_is_not_utf_8_is_not_used(monkeypatch: 
         validate(Settings(data_dir=Path("data")))
 
 
+def test_a_relative_path_needs_a_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "source").mkdir()
+    monkeypatch.chdir(tmp_path / "source")
+    (tmp_path / "source").rmdir()
+    with pytest.raises(ConfigError, match="RELAY_DATA_DIR='data': the working directory is gone; start from another"):
+        validate(Settings(data_dir=Path("data")))
+
+
 @pytest.mark.parametrize(
     ("finding", "setting", "said"),
     [

@@ -108,6 +108,21 @@ def set_back(server: RedisServer) -> None:
         place = dump.rindex(name, 0, dump.rindex(name)) + len(name)
         (delivered,) = struct.unpack_from("<q", dump, place)
         struct.pack_into("<q", dump, place, delivered + idle + 86_400_000)
+    _restore(server, dump)
+
+
+def silence(server: RedisServer, minutes: float) -> None:
+    """Make it look as if no reader had sent a command for that long. In the dump, the time follows the name."""
+    dump = bytearray(raw(server, "DUMP", STREAM))
+    for row in raw(server, "XINFO", "CONSUMERS", STREAM, GROUP):
+        name = bytes([len(row[1])]) + row[1]
+        place = dump.rindex(name) + len(name)
+        (seen,) = struct.unpack_from("<q", dump, place)
+        struct.pack_into("<q", dump, place, seen - int(minutes * 60_000))
+    _restore(server, dump)
+
+
+def _restore(server: RedisServer, dump: bytearray) -> None:
     dump[-8:] = struct.pack("<Q", _crc64(dump[:-8]))
     raw(server, "RESTORE", STREAM, 0, bytes(dump), "REPLACE")
 

@@ -101,6 +101,14 @@ async def test_password_and_database_are_given_on_every_connection(tmp_path: Pat
         assert b" db=5 " in info
 
 
+async def test_a_user_without_a_password_is_logged_in(tmp_path: Path, open_store: Opener) -> None:
+    """Otherwise the node would work as the default user, who may have other rights."""
+    with RedisServer(tmp_path / "redis") as server:
+        server.do("ACL", "SETUSER", "ann", "on", "nopass", "~*", "&*", "+@all")
+        store = await open_store(f"unix://ann@{quote(str(server.socket))}", max_in_flight=10)
+        assert await store.command("ACL", "WHOAMI") == b"ann"
+
+
 async def test_a_wrong_password_is_reported_as_the_reason(tmp_path: Path, open_store: Opener) -> None:
     with RedisServer(tmp_path / "redis") as server:
         server.do("CONFIG", "SET", "requirepass", "secret")

@@ -8,7 +8,7 @@ import pytest
 from node.store import Store, keys
 from node.store.ids import PARTITIONS
 from node.store.outbox import OutboxTrimmer
-from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, pending, raw, reading, set_back, write
+from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, pending, raw, reading, set_back, silence, write
 from tests.support.node_under_test import until
 from tests.support.servers import RedisServer, eventually
 
@@ -85,8 +85,8 @@ class TestOutboxTrimmer:
         await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert redis_server.do("EXISTS", STREAM) == 0
 
-    async def test_readers_long_silent_are_forgotten_unless_they_hold_something(
-        self, store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    async def test_readers_silent_for_two_minutes_are_forgotten_unless_they_hold_something(
+        self, store: Store, redis_server: RedisServer
     ) -> None:
         ids = await write(store, "a", "b")
         redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
@@ -95,7 +95,7 @@ class TestOutboxTrimmer:
         redis_server.do("XACK", STREAM, GROUP, ids[0])
         await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert names(redis_server) == {b"idle", b"holding"}
-        monkeypatch.setattr("node.store.outbox.READER_GONE_MS", -1)
+        silence(redis_server, minutes=2)
         await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert names(redis_server) == {b"holding"}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from node.admin import audit
-from node.admin.commands import NO_SECRET, Commands
+from node.admin.commands import AS_OPERATOR, NO_SECRET, Commands
 from node.admin.terminal import as_json, one_line, utf8
 from node.common.file_access import is_there
 from node.common.refusal import Refused
@@ -224,7 +224,7 @@ def _refused_by_redis(failed: CommandFailed) -> str:
     """Return the message for a command that Redis refuses, in most cases because the Redis user lacks a permission."""
     who = "deploy/redis/users.acl lists the permissions that its users need"
     if "NOPERM" in str(failed):
-        who = "set RELAY_REDIS_URL to one for relay-operator, the user for this in deploy/redis/users.acl"
+        who = AS_OPERATOR
     return f"Redis refuses a command ({failed}): {who}"
 
 
