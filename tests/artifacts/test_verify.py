@@ -11,7 +11,7 @@ from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import Grant
 from node.artifacts.outage import Outage
 from node.artifacts.sniff import HEAD_BYTES, plainly_other
-from node.artifacts.store import ArtifactStore
+from node.artifacts.store import ArtifactStore, ArtifactVerdict
 from node.artifacts.verify import COMPLETED, NOTHING_UPLOADED, Verifier, judge
 from node.store.errors import StoreUnavailable
 from node.store.outbox import Event, Postponed
@@ -101,3 +101,24 @@ async def test_what_is_out_of_reach_is_to_be_verified_later_and_the_rest_is_veri
         (tmp_path / "lost").rename(path)
         await verifier.handle(events)
         assert (await read(node, lost))["status"] == "available"
+
+
+class Slower(ArtifactStore):
+    """The store of a worker whose verdict comes after that of another worker."""
+
+    async def settle(self, artifact_id: str, attempt: str, verdict: ArtifactVerdict) -> bool:
+        assert await super().settle(artifact_id, attempt, ArtifactVerdict("available"))
+        return await super().settle(artifact_id, attempt, verdict)
+
+
+async def test_a_verdict_that_comes_too_late_deletes_nothing(empty_redis: RedisServer, tmp_path: Path) -> None:
+    async with node_on(empty_redis, data_dir=tmp_path) as node:
+        blobs = DiskStore(tmp_path / "blobs", "http://node.example", SECRET, 0)
+        artifact = await registered(node)
+        await upload(node, artifact)
+        await complete(node, artifact)
+        blobs.path(artifact["id"]).write_bytes(OTHER)
+        verifier = Verifier(Slower(node.store, 60, 3600), blobs)
+        await verifier.handle([Event("1-0", 0, COMPLETED, artifact["id"], {"attempt": "1"})])
+        assert (await read(node, artifact))["status"] == "available"
+        assert await blobs.size(artifact["id"]) == len(OTHER)

@@ -1,4 +1,4 @@
-"""What becomes of a callback while the node, or its Redis, fails at some point of the delivery."""
+"""What becomes of a callback when Redis goes away at some point of its delivery, and of one that is never delivered."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -12,7 +12,7 @@ from node.callbacks.breaker import Breaker, circuit_of
 from node.callbacks.call import Caller
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import Envelope
-from node.callbacks.owners import Requester
+from node.callbacks.owners import Requester, site_part
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
@@ -31,6 +31,7 @@ KEY = NodeKey.parse(SIGNING_KEY)
 KIND = "board.reply"
 POLICY = TargetPolicy(allow_private=True)
 PARTITION = 5
+PUBLISHER = "somebody"
 
 pytestmark = pytest.mark.settings(embedding_model="none")
 
@@ -42,17 +43,13 @@ def message(url: str, number: int = 1) -> CallbackMessage:
 class Source:
     """A source of callbacks about nothing."""
 
-    pause_ms = 0
-
-    def __init__(self, *, fails: bool = False, following: CallbackMessage | None = None) -> None:
-        self._fails = fails
+    def __init__(self, *, following: CallbackMessage | None = None, pause_ms: int = 0) -> None:
         self._following = following
+        self.pause_ms = pause_ms
 
     async def prepare(self, callback: Callback, host: str) -> PreparedCallback:
-        if self._fails:
-            raise ValueError(callback.id)
         envelope = Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host)
-        return PreparedCallback("somebody", envelope, self._following)
+        return PreparedCallback(PUBLISHER, envelope, self._following)
 
     async def forget(self, callback: Callback) -> None:
         raise AssertionError(callback)
@@ -100,17 +97,6 @@ async def queued(node: NodeUnderTest) -> Any:
     return await node.store.command("ZRANGE", keys.callbacks_due(PARTITION), 0, -1)
 
 
-async def test_what_the_node_fails_to_send_is_given_up_in_the_end(node: NodeUnderTest) -> None:
-    """Otherwise it would be taken again and again for ever, since nobody counts its attempts."""
-    queue = CallbackQueue(node.store, unpack)
-    await queue.enqueue(PARTITION, [message("http://127.0.0.1:9/")])
-    async with delivering(queue, Breaker(node.store, Limit(0, 1)), Source(fails=True)) as deliverer:
-        await eventually(lambda: deliverer.outcomes["dead"])
-    assert deliverer.outcomes == {"retry": 2, "dead": 1}
-    (letter,) = await queue.dead()
-    assert (letter.attempts, letter.reason) == (3, "an error of the node, see its log")
-
-
 async def test_what_a_receiver_has_is_not_sent_again_if_redis_goes_away_then(node: NodeUnderTest) -> None:
     queue = CallbackQueue(node.store, unpack)
     async with Receiver(KEY.public.raw) as receiver:
@@ -136,5 +122,43 @@ async def test_a_receiver_that_refuses_what_it_gets_is_not_taken_for_one_that_wo
         await queue.enqueue(PARTITION, [message(receiver.url)])
         async with delivering(queue, breaker, Source()) as deliverer:
             await eventually(lambda: deliverer.outcomes["dead"])
-        circuit = circuit_of(parse(receiver.url, POLICY), Requester("somebody", "name"))
+        circuit = circuit_of(parse(receiver.url, POLICY), Requester(PUBLISHER, "name"))
         assert await node.store.command("GET", circuit.failures) == b"1"
+
+
+async def test_what_happens_during_a_delivery_is_told_after_the_pause(node: NodeUnderTest) -> None:
+    queue = CallbackQueue(node.store, unpack)
+
+    class Busy(Source):
+        async def prepare(self, callback: Callback, host: str) -> PreparedCallback:
+            await queue.enqueue(PARTITION, [message(callback.url, 2)])
+            return await super().prepare(callback, host)
+
+    async with Receiver(KEY.public.raw) as receiver:
+        await queue.enqueue(PARTITION, [message(receiver.url)])
+        async with delivering(queue, Breaker(node.store, Limit(0, 1)), Busy(pause_ms=3_600_000)) as deliverer:
+            await eventually(lambda: deliverer.outcomes["delivered"])
+        due, sent = await node.store.run_all(
+            [
+                ("ZSCORE", keys.callbacks_due(PARTITION), "name"),
+                ("HGET", keys.callback(PARTITION, "name"), "sent_at"),
+            ]
+        )
+    assert isinstance(due, bytes) and isinstance(sent, bytes)
+    assert int(due) == int(sent) + 3_600_000
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_WAIT_MS", -1), ("MAX_TURN_MS", 1)])
+async def test_what_has_waited_or_would_wait_too_long_is_kept_as_its_publishers(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """Otherwise a publisher whose callbacks are never sent would push out the dead letters of others."""
+    monkeypatch.setattr(f"node.callbacks.service.{bound}", most)
+    queue, breaker, url = CallbackQueue(node.store, unpack), Breaker(node.store, Limit(0, 1)), "http://127.0.0.1:9/"
+    await breaker.pause(circuit_of(parse(url, POLICY), Requester(PUBLISHER, "name")), 60)
+    await queue.enqueue(PARTITION, [message(url)])
+    async with delivering(queue, breaker, Source()) as deliverer:
+        await eventually(lambda: deliverer.outcomes["dead"])
+    (letter,) = await queue.dead()
+    kept = keys.callbacks_dead_of(PARTITION, site_part(PUBLISHER))
+    assert await node.store.command("LRANGE", kept, 0, -1) == [letter.entry.encode()]
