@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from node.store import Store, StoreUnavailable, keys, outbox
+from node.store.errors import OutOfMemory
 from node.store.outbox import MAX_DELIVERIES, Consumer, Event, Postponed
 from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
 from tests.support.node_under_test import PATIENCE, until
@@ -293,10 +294,11 @@ async def test_a_handler_that_hangs_holds_no_stopping_worker_and_its_event_comes
         await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 0)
 
 
-async def test_what_a_handler_postpones_comes_again_and_is_no_failure(
-    store: Store, redis_server: RedisServer, seen: Seen
+@pytest.mark.parametrize("error", [Postponed, OutOfMemory])
+async def test_what_a_handler_postpones_or_has_no_memory_for_comes_again_and_is_no_failure(
+    store: Store, redis_server: RedisServer, seen: Seen, error: type[Exception]
 ) -> None:
-    seen.bad, seen.error = {"later"}, Postponed
+    seen.bad, seen.error = {"later"}, error
     await write(store, "later")
     held_by_the_dead(redis_server, 1)
     move(redis_server, minutes=1, deliveries=MAX_DELIVERIES)
