@@ -136,6 +136,20 @@ def test_an_agent_that_is_posted_again_and_again_is_listed_all_the_same(machine:
     machine.it_is_in_the_lists_that_say_so()
 
 
+def test_nothing_that_probes_have_found_before_an_agent_was_hidden_counts_once_it_is_listed_again(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("unreachable", 1)
+    machine.wait(WEEK)
+    machine.probe("unreachable", 1)
+    machine.post()
+    machine.the_card_is_good()
+    machine.the_entry_is_what_it_must_be()
+    machine.it_is_in_the_lists_that_say_so()
+
+
 def test_who_posts_an_agent_that_is_there_already_is_not_taken_for_its_author(machine: EntryMachine) -> None:
     """Removing everything that such a client left must not remove the agent."""
     machine.post()
