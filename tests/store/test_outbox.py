@@ -137,6 +137,16 @@ async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_
         await eventually(lambda: seen.entities == {"a", "b"} and pending(redis_server) == 0)
 
 
+async def test_an_event_that_fails_again_after_redis_was_away_holds_up_no_other(store: Store, seen: Seen) -> None:
+    seen.bad, seen.error = {"bad"}, StoreUnavailable
+    await write(store, "bad")
+    async with reading(store, seen):
+        await eventually(lambda: seen.batches)
+        seen.error = ValueError
+        await write(store, "a")
+        await eventually(lambda: "a" in seen.entities)
+
+
 async def test_an_outbox_that_cannot_be_read_is_tried_again_and_holds_up_no_other(
     store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
