@@ -138,6 +138,7 @@ async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_
 
 
 async def test_an_event_that_fails_again_after_redis_was_away_holds_up_no_other(store: Store, seen: Seen) -> None:
+    """If it were tried again and again at once, it would be given up within a second."""
     seen.bad, seen.error = {"bad"}, StoreUnavailable
     await write(store, "bad")
     async with reading(store, seen):
@@ -145,6 +146,7 @@ async def test_an_event_that_fails_again_after_redis_was_away_holds_up_no_other(
         seen.error = ValueError
         await write(store, "a")
         await eventually(lambda: "a" in seen.entities)
+    assert seen.batches == [["bad"], ["bad"], ["a"]]
 
 
 async def test_an_outbox_that_cannot_be_read_is_tried_again_and_holds_up_no_other(
