@@ -176,6 +176,19 @@ async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:
     )
 
 
+async def test_a_process_remembers_the_vectors_that_were_used_last(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.rpc.client.REMEMBERED_VECTORS", 2)
+    await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
+    client = WorkerClient(board.store, BOARD_KEYS)
+    for query in "abac":
+        await board.store.command("SET", BOARD_KEYS.query_vector(query), b"0123456789ab " + VECTOR, "EX", 60)
+        assert await client.vector_of(query) is not None
+        await board.store.command("DEL", BOARD_KEYS.query_vector(query))
+    assert [await client.vector_of(query) is not None for query in "abc"] == [True, False, True]
+
+
 async def test_a_vector_of_another_version_is_not_used(board: SearchableBoard) -> None:
     await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
     await board.store.command("SET", BOARD_KEYS.query_vector("a question"), b"ba9876543210 " + VECTOR, "EX", 60)
