@@ -98,7 +98,7 @@ class Admission:
         if now - self._above_since >= INTERVAL_SECONDS and working > MAX_NORMAL_REQUESTS:
             # Little's law: this many are under way when each takes the target time.
             self.limit = max(MIN_LIMIT, round(working * TARGET_SECONDS / delay))
-            self._refused_at_last_observation = self._refused_before = self.refused
+            self._refused_before = self.refused
             self._refused_early_before = self.refused_early
             self._last_refusal = now
             log.warning("overload: refusing requests", working=working, delay_ms=round(delay * 1000), limit=self.limit)

@@ -8,6 +8,7 @@ holds is refused until the bucket has room again; other clients are not affected
 
 import time
 from collections.abc import Callable
+from operator import itemgetter
 
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
@@ -35,8 +36,8 @@ MAX_PAUSE_SECONDS = 1.0
 """Longest pause before a request of a client beyond that burst."""
 
 MAX_CLIENTS = 10_000
-"""Clients and sites that are remembered. When there are more, those with a full bucket are forgotten, then those that
-have moved least, until half of MAX_CLIENTS are left. So this happens only once in thousands of new clients."""
+"""Clients and sites that are remembered. When there are more, those that have moved least are forgotten, until half of
+MAX_CLIENTS are left. So this happens only once in thousands of new clients."""
 
 
 class Throughput:
@@ -86,8 +87,8 @@ class Throughput:
     def _take(self, name: str, seconds: float) -> None:
         now = self._clock()
         full_at = max(now, self._full_at.get(name, 0.0)) + seconds
-        if len(self._full_at) >= MAX_CLIENTS and name not in self._full_at:
-            self._forget(now)
+        if len(self._full_at) >= MAX_CLIENTS:
+            self._forget()
         self._full_at[name] = full_at
         if full_at - now > UNPACED_SECONDS:
             self._next_at[name] = min(max(now, self._next_at.get(name, 0.0)) + seconds, now + MAX_PAUSE_SECONDS)
@@ -111,9 +112,8 @@ class Throughput:
         self._over.discard(name)
         return 0.0
 
-    def _forget(self, now: float) -> None:
-        """Forget at least half of the clients and sites, those that have moved least."""
-        by_time = sorted((at, known) for known, at in self._full_at.items() if at > now)
-        self._full_at = {known: at for at, known in by_time[-(MAX_CLIENTS // 2) :]}
+    def _forget(self) -> None:
+        """Forget half of the clients and sites, those that have moved least."""
+        self._full_at = dict(sorted(self._full_at.items(), key=itemgetter(1))[-(MAX_CLIENTS // 2) :])
         self._over &= self._full_at.keys()
         self._next_at = {known: at for known, at in self._next_at.items() if known in self._full_at}

@@ -22,7 +22,8 @@ HOST = "agent.example"
 URL = f"https://{HOST}/"
 CARD = '{"name":"Desk","description":"Helps.","skills":[{"name":"Sum","description":"Sums up."}]}'
 ELSEWHERE = f"https://{HOST}/a2a"
-FIELDS = {"given": URL, "proof": "domain", "address": HOST, "by": publisher_of("203.0.113.7")}
+CLIENT = "203.0.113.7"
+FIELDS = {"given": URL, "proof": "domain", "address": HOST, "by": publisher_of(CLIENT)}
 OF_CARD = {"card": CARD, "card_url": URL, "url": URL, "binding": "GRPC", "version": ""}
 LISTED = CheckResult(fields=FIELDS | OF_CARD)
 GONE = CheckResult("it answered 404", is_gone=True, fields=FIELDS)
@@ -56,6 +57,8 @@ class EntryMachine(StoreMachine):
         """Number of events about whether the entry is listed."""
         self._changes = 0
         """Number of events about nothing but its liveness."""
+        self._authors = 0
+        """Number of events that name a client as the one who made the entry."""
         self._url = ""
         self._unlist()
 
@@ -135,9 +138,13 @@ class EntryMachine(StoreMachine):
 
     @rule()
     def post(self) -> None:
-        self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, client="", idempotency=None))
+        before = self._entry()
+        due = self._due_in()
+        self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, client=CLIENT, idempotency=None))
         if self.status == "checking" and self.now < self._taken_until:
-            return  # a check that has begun goes on
+            assert (self._entry(), self._due_in()) == (before, due), "a check that has begun goes on"
+            return
+        self._authors += self.status in ("", "rejected")
         self._placed_until = self.now + 10 * MINUTE
         self._kept_until = self._waits_until = self.now + DAY
         if self._ends:
@@ -328,6 +335,7 @@ class EntryMachine(StoreMachine):
         entries = cast("list[tuple[bytes, list[bytes]]]", told)
         assert sum(b"agent.listed" in flat or b"agent.removed" in flat for _, flat in entries) == self._events
         assert sum(b"check.changed" in flat for _, flat in entries) == self._changes
+        assert sum(CLIENT.encode() in flat for _, flat in entries) == self._authors
 
 
 TestEntries = EntryMachine.TestCase

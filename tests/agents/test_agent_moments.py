@@ -125,6 +125,41 @@ def test_the_end_of_a_hidden_entry_is_not_told_of_as_a_second_removal(machine: E
     machine.all_of_it_was_told()
 
 
+def test_an_agent_that_is_posted_again_and_again_is_listed_all_the_same(machine: EntryMachine) -> None:
+    """Otherwise each posting would make the result of the check under way stale, and anybody could keep an agent out of
+    the directory.
+    """
+    machine.post()
+    machine.a_worker_begins_a_check()
+    machine.post()
+    machine.the_card_is_good()
+    machine.it_is_in_the_lists_that_say_so()
+
+
+def test_nothing_that_probes_have_found_before_an_agent_was_hidden_counts_once_it_is_listed_again(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("unreachable", 1)
+    machine.wait(WEEK)
+    machine.probe("unreachable", 1)
+    machine.post()
+    machine.the_card_is_good()
+    machine.the_entry_is_what_it_must_be()
+    machine.it_is_in_the_lists_that_say_so()
+
+
+def test_who_posts_an_agent_that_is_there_already_is_not_taken_for_its_author(machine: EntryMachine) -> None:
+    """Removing everything that such a client left must not remove the agent."""
+    machine.post()
+    machine.post()
+    machine.all_of_it_was_told()
+    machine.the_card_is_good()
+    machine.post()
+    machine.all_of_it_was_told()
+
+
 def test_an_agent_that_is_checked_again_does_not_show_what_was_wrong_before(machine: EntryMachine) -> None:
     machine.post()
     machine.the_card_is_bad()

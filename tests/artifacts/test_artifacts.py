@@ -218,6 +218,8 @@ async def test_a_repeated_registration_gets_the_same_manifest_and_uploads_once(n
     assert conflict.status_code == 422
     assert conflict.headers["x-error-code"] == "idempotency.conflict"
     assert await node.store.command("HGET", _bytes(node), "all") == str(len(DATA)).encode()
+    await complete(node, first.json())
+    assert (await register(node, headers=key)).json()["upload_url"] is None
 
 
 async def test_a_registration_repeated_too_late_has_no_upload_url_any_more(node: NodeUnderTest) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.artifacts.blobs import BIG, DATA, ID, BlobServer, assert_refused, grant_for, holds_open, served
+from tests.artifacts.blobs import BIG, DATA, ID, BlobServer, assert_refused, body, call, grant_for, holds_open, served
 from tests.support.servers import eventually
 
 
@@ -121,3 +121,11 @@ async def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
             await eventually(lambda: not holds_open(ID))
             with reader.makefile("rb") as stream:
                 assert len(await asyncio.to_thread(stream.read)) < len(big)
+
+
+async def test_nothing_more_is_read_for_a_reader_that_has_left(server: BlobServer) -> None:
+    await server.put(BIG, BIG)
+    path = urlsplit(await server.store.content_url(grant_for(BIG), None, 300)).path
+    answer = await call(server.app, "GET", path, {}, body())
+    assert answer is not None
+    assert len(answer.body) < len(BIG)

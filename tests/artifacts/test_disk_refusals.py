@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
 from node.web.http import ASGIMessage
-from tests.artifacts.blobs import DATA, ID, BlobServer, assert_refused, body, call, headers_for
+from tests.artifacts.blobs import DATA, ID, BlobServer, assert_refused, body, call, headers_for, served
 
 
 @pytest.mark.parametrize(("announced", "unread"), [(2, 2), (3, 2), (4, 5)])
@@ -19,6 +20,16 @@ async def test_of_a_refused_upload_as_much_is_read_as_was_granted_unless_it_anno
     answer = await call(server.app, "PUT", await server.path(DATA * 3), headers, pieces)
     assert_refused(answer, "blob.type" if announced == 3 else "blob.size")
     assert len([piece async for piece in pieces]) == unread + 1  # and the end of the body
+
+
+async def test_whoever_sends_a_refused_upload_too_slowly_is_told_why_it_was_refused(tmp_path: Path) -> None:
+    async def stalled() -> AsyncGenerator[ASGIMessage]:
+        await asyncio.Event().wait()
+        yield {}
+
+    async with served(BlobServer(tmp_path, stall=0.05)) as server:
+        headers = headers_for(DATA) | {"content-type": "text/html"}
+        assert_refused(await call(server.app, "PUT", await server.path(), headers, stalled()), "blob.type")
 
 
 async def test_an_upload_that_is_refused_and_still_comes_holds_nothing(server: BlobServer) -> None:

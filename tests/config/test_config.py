@@ -188,6 +188,7 @@ def test_what_kubernetes_tells_of_a_service_named_like_us_is_no_setting(service:
 def test_a_real_port_is_a_setting_on_kubernetes_too() -> None:
     told = {"RELAY_SERVICE_HOST": "10.0.171.239", "RELAY_PORT": "9000", "RELAY_ADMIN_PORT": "tcp://10.0.171.240:9100"}
     assert load(told) == Settings(port=9000)
+    assert load({"RELAY_REDIS_URL": "tcp://10.0.171.241:6379"}) != Settings(), "of no Service: not left out in silence"
     with pytest.raises(ConfigError, match="RELAY_SERVICE_PROT is not a setting"):
         load({"RELAY_SERVICE_PROT": "8000"})
 

@@ -61,8 +61,9 @@ def test_a_setting_that_is_left_empty_has_its_default(written: Path) -> None:
     assert load({"RELAY_CONFIG": str(written)}) == Settings()
 
 
-def test_it_cannot_say_where_it_is_itself(written: Path) -> None:
-    written.write_text('data_dir = "/elsewhere"')
+@pytest.mark.parametrize("text", ['data_dir = "/elsewhere"', 'config = "/elsewhere/relay.toml"'])
+def test_it_cannot_say_where_it_is_itself(text: str, written: Path) -> None:
+    written.write_text(text)
     with pytest.raises(ConfigError, match="set them in the environment, not in it"):
         load({"RELAY_DATA_DIR": str(written.parent)})
 
@@ -105,6 +106,7 @@ def test_a_file_that_is_named_must_be_there(written: Path) -> None:
     [
         ("prot = 9000", "RELAY_PROT is not a setting"),
         ("port = ", "Invalid value"),
+        (b'node_id = "\xff"', "can't decode byte 0xff"),
         ("durability = 'x'", "RELAY_DURABILITY='x': write always or everysec or replicated"),
         ("callback_allow_private = 'maybe'", "RELAY_CALLBACK_ALLOW_PRIVATE='maybe': write 1 or 0"),
         (
@@ -117,8 +119,8 @@ def test_a_file_that_is_named_must_be_there(written: Path) -> None:
         ("workers = [[]]\n[limit.relay]\nx = 1", "RELAY_LIMIT_RELAY_X is not a setting"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_the_file(text: str, said: str, written: Path) -> None:
-    written.write_text(text)
+def test_what_cannot_be_used_is_said_with_the_file(text: str | bytes, said: str, written: Path) -> None:
+    written.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigError) as refused:
         load({"RELAY_CONFIG": str(written)})
     assert str(refused.value).startswith(f"{written}: ")

@@ -176,6 +176,19 @@ async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:
     )
 
 
+async def test_a_process_remembers_the_vectors_that_were_used_last(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.rpc.client.REMEMBERED_VECTORS", 2)
+    await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
+    client = WorkerClient(board.store, BOARD_KEYS)
+    for query in "abac":
+        await board.store.command("SET", BOARD_KEYS.query_vector(query), b"0123456789ab " + VECTOR, "EX", 60)
+        assert await client.vector_of(query) is not None
+        await board.store.command("DEL", BOARD_KEYS.query_vector(query))
+    assert [await client.vector_of(query) is not None for query in "abc"] == [True, False, True]
+
+
 async def test_a_vector_of_another_version_is_not_used(board: SearchableBoard) -> None:
     await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
     await board.store.command("SET", BOARD_KEYS.query_vector("a question"), b"ba9876543210 " + VECTOR, "EX", 60)
@@ -312,7 +325,9 @@ async def test_a_request_for_hits_in_memory_is_answered_by_meaning_only_if_its_v
     async with board.worker():
         await board.settled()
         if await board.search_by_memory():
-            found = await WorkerClient(board.store, BOARD_KEYS).find(SearchRequest("sourdough", 5, 0.7))
-            assert found is not None
-            assert [match.entity_id for match in found.matches] == [thread]
-            assert found.mode == "both"
+            for _ in range(2):  # the second time, the vector of the query is cached
+                found = await WorkerClient(board.store, BOARD_KEYS).find(SearchRequest("sourdough", 5, 0.7))
+                assert found is not None
+                assert [match.entity_id for match in found.matches] == [thread]
+                assert found.mode == "both"
+                await until(lambda: board.store.command("EXISTS", BOARD_KEYS.query_vector("sourdough")))

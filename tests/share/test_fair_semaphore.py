@@ -149,7 +149,8 @@ class Machine(RuleBasedStateMachine):
 
     def settle(self) -> None:
         async def turns_of_the_loop() -> None:
-            for _ in range(6):
+            # Whoever was told to leave while it waited leaves in the turn in which it enters, and so do those after it.
+            for _ in range(6 + sum(map(self.turns.waiting, "abcd"))):
                 await asyncio.sleep(0)
 
         self.runner.run(turns_of_the_loop())

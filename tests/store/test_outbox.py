@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from node.store import Store, StoreUnavailable, keys, outbox
+from node.store.errors import OutOfMemory
 from node.store.outbox import MAX_DELIVERIES, Consumer, Event, Postponed
 from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
 from tests.support.node_under_test import PATIENCE, until
@@ -134,6 +135,18 @@ async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_
         failing = False
         redis_server.do("SPUBLISH", STREAM, "look")
         await eventually(lambda: seen.entities == {"a", "b"} and pending(redis_server) == 0)
+
+
+async def test_an_event_that_fails_again_after_redis_was_away_holds_up_no_other(store: Store, seen: Seen) -> None:
+    """If it were tried again and again at once, it would be given up within a second."""
+    seen.bad, seen.error = {"bad"}, StoreUnavailable
+    await write(store, "bad")
+    async with reading(store, seen):
+        await eventually(lambda: seen.batches)
+        seen.error = ValueError
+        await write(store, "a")
+        await eventually(lambda: "a" in seen.entities)
+    assert seen.batches == [["bad"], ["bad"], ["a"]]
 
 
 async def test_an_outbox_that_cannot_be_read_is_tried_again_and_holds_up_no_other(
@@ -293,10 +306,11 @@ async def test_a_handler_that_hangs_holds_no_stopping_worker_and_its_event_comes
         await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 0)
 
 
-async def test_what_a_handler_postpones_comes_again_and_is_no_failure(
-    store: Store, redis_server: RedisServer, seen: Seen
+@pytest.mark.parametrize("error", [Postponed, OutOfMemory])
+async def test_what_a_handler_postpones_or_has_no_memory_for_comes_again_and_is_no_failure(
+    store: Store, redis_server: RedisServer, seen: Seen, error: type[Exception]
 ) -> None:
-    seen.bad, seen.error = {"later"}, Postponed
+    seen.bad, seen.error = {"later"}, error
     await write(store, "later")
     held_by_the_dead(redis_server, 1)
     move(redis_server, minutes=1, deliveries=MAX_DELIVERIES)
@@ -324,10 +338,12 @@ async def test_what_is_being_handled_is_renewed(
         await write(store, "a")
         await eventually(lambda: pending(redis_server) == 1)
         move(redis_server, minutes=1)
-        await eventually(lambda: idle(redis_server) < 60_000)
+        await eventually(lambda: idle(redis_server)[0] < 60_000)
+        assert idle(redis_server)[1] == 1, "an event that takes long would be given up at its first failure"
         go_on.set()
 
 
-def idle(server: RedisServer) -> int:
-    ((_, _, milliseconds, _),) = raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1)
-    return milliseconds
+def idle(server: RedisServer) -> tuple[int, int]:
+    """Return the milliseconds since the pending event was delivered or renewed, and how often it was delivered."""
+    ((_, _, milliseconds, deliveries),) = raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1)
+    return milliseconds, deliveries

@@ -81,6 +81,8 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
     assert throughput.refusal(B) is None
     clock.now += refused.retry_after
     assert 0 < moved(throughput, A, size) <= 2 * size
+    clock.now += 1000 * BURST_SECONDS
+    assert moved(throughput, A, size) <= BURST_SECONDS * RATE + size, "who is quiet saves up nothing"
 
 
 def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> None:
@@ -89,8 +91,7 @@ def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> N
     assert each[0] == moved(throughput, A, MIB), "its own share, while the site has one"
     assert SITE_SHARE * BURST_SECONDS * RATE < sum(each) <= SITE_SHARE * BURST_SECONDS * RATE + MIB
     refused = throughput.refusal("2001:db8:1:ffff::/64")
-    assert refused is not None
-    assert refused.retry_after is not None
+    assert refused is not None and refused.retry_after is not None
     assert throughput.refusal("2001:db8:2::/64") is None
     clock.now += refused.retry_after
     assert throughput.refusal("2001:db8:1:ffff::/64") is None
@@ -109,6 +110,10 @@ def test_who_has_moved_much_pauses_for_as_long_as_its_rate_asks(clock: Clock, cl
     assert throughput.pause(client) == 0
     throughput.add(client, 64 * MIB)
     assert throughput.pause(client) == MAX_PAUSE_SECONDS
+    clock.now += 1000
+    throughput.add(client, int(UNPACED_SECONDS * RATE))
+    throughput.add(client, RATE // 4)
+    assert throughput.pause(client) == 0.25
     clock.now += 1000
     assert throughput.pause(client) == 0
 
@@ -162,14 +167,9 @@ def test_what_is_small_is_not_counted(clock: Clock, rate: int, size: int) -> Non
 
 @pytest.mark.parametrize("size", [FREE_BYTES, 64 * MIB])
 def test_many_clients_take_no_more_memory_than_some(clock: Clock, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    throughput, forgets = Throughput(RATE, clock), list[float]()
+    throughput, forgets = Throughput(RATE, clock), list[None]()
     forget = throughput._forget  # pyright: ignore[reportPrivateUsage]
-
-    def counted(now: float) -> None:
-        forgets.append(now)
-        forget(now)
-
-    monkeypatch.setattr(throughput, "_forget", counted)
+    monkeypatch.setattr(throughput, "_forget", lambda: forgets.append(forget()))
     moved(throughput, A, 64 * MIB)
     throughput.add(A, 64 * MIB)
     for number in range(30_000):
