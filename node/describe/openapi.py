@@ -251,7 +251,7 @@ class _Builder:
                 failures[str(other.status)] = response
         if route.has_etag:
             meaning = "The content has not changed: its ETag is in If-None-Match."
-            failures["304"] = {"description": meaning, "headers": _headers([*EVERYWHERE, "ETag"])}
+            failures["304"] = {"description": meaning, "headers": _headers([*EVERYWHERE, *_validators(route)])}
         return failures
 
     def _failure(self, status: int, codes: list[str], *, is_counted: bool) -> Schema:
@@ -279,9 +279,14 @@ def _success_headers(route: Route) -> list[str]:
     """Return the headers of every answer that is not an error."""
     headers = [*EVERYWHERE]
     headers += RATE_HEADERS if route.limit else []
-    headers += ["ETag"] if route.has_etag else []
+    headers += _validators(route)
     headers += ["Idempotency-Replayed"] if takes_key(route) else []
     return headers
+
+
+def _validators(route: Route) -> list[str]:
+    """Return the headers by which a client can ask whether the content has changed."""
+    return (["ETag"] if route.has_etag else []) + (["Last-Modified"] if route.has_date else [])
 
 
 def _fault(meaning: str, media_type: str, schema: Schema, *headers: str) -> Schema:

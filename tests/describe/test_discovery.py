@@ -71,6 +71,9 @@ async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeU
         answer = await node.client.get(re.sub(r"{\w+}", lambda name: ids.get(name[0], "none"), path))
         if answer.status_code == 200 and "etag" in answer.headers:
             sent.add(path)
+            for status in ("200", "304"):
+                described_date = "Last-Modified" in found["responses"][status]["headers"]
+                assert described_date == ("last-modified" in answer.headers), path
         elif answer.status_code == 200 or "{" not in path:
             assert path not in told
     assert sent <= told
