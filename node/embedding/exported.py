@@ -42,6 +42,8 @@ class ExportedModel:
             tokenizers: Any = import_module("tokenizers")
             self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
             self._tokenizer.no_padding()
+            self._unknown = self._tokenizer.token_to_id(getattr(self._tokenizer.model, "unk_token", None) or "")
+            """The token for everything that the model does not know; None if it knows everything."""
             self._session = _session(folder / GRAPH)
         except (ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, *runtime_errors()) as error:
             reason = str(error).partition("\n")[0]
@@ -51,20 +53,31 @@ class ExportedModel:
         self.fingerprint = described.fingerprint
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        return [self._vector(self._described.query_prompt + text[:MAX_QUERY_CHARACTERS]) for text in texts]
+        found = (self._tokens(self._described.query_prompt + text[:MAX_QUERY_CHARACTERS]) for text in texts)
+        return [self._vector(tokens) if self._says_something(tokens) else b"" for tokens in found]
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        return [self._vector(self._described.passage_prompt + text) for text in texts]
+        return [self._vector(self._tokens(self._described.passage_prompt + text)) for text in texts]
 
-    def _vector(self, text: str) -> bytes:
+    def _tokens(self, text: str) -> Any:
+        return self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
+
+    def _says_something(self, tokens: Any) -> bool:
+        """Return whether the model knows one of the tokens. All texts of which it knows none have the same vector."""
+        return any(
+            token != self._unknown
+            for token, is_special in zip(tokens.ids, tokens.special_tokens_mask, strict=True)
+            if not is_special
+        )
+
+    def _vector(self, tokens: Any) -> bytes:
         """Return the vector of one text, which is always the same.
 
         Texts are not embedded in batches, because activations are rounded to 8 bits on a scale common to the batch. The
         vector of a text would depend on the other texts, enough to change one hit in ten, and no time would be saved.
         """
         numpy: Any = import_module("numpy")
-        read = self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
-        inputs = {"input_ids": read.ids, "attention_mask": read.attention_mask}
+        inputs = {"input_ids": tokens.ids, "attention_mask": tokens.attention_mask}
         (vectors,) = self._session.run(None, {name: numpy.array([each], "int64") for name, each in inputs.items()})
         return vectors[0].astype("float32").tobytes()
 

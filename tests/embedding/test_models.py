@@ -71,6 +71,13 @@ def test_similar_texts_have_near_vectors(model: Model) -> None:
     assert cosine(query, near) > 0.4 > cosine(query, far)
 
 
+def test_a_query_of_which_the_model_knows_no_word_has_no_vector(exported: ExportedModel) -> None:
+    nothing, something = exported.queries(["🍅", "🍅 tomato"])
+    assert nothing == b""
+    assert len(something) == 4 * exported.dimension
+    assert all(exported.passages(["🍅"]))  # so that a thread has a vector
+
+
 def test_a_text_longer_than_the_model_reads_has_a_vector(model: Model) -> None:
     (whole, begin) = model.passages([f"{BREAD} " * 400, f"{BREAD} " * 100])
     assert cosine(whole, begin) > 0.98
