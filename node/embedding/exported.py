@@ -53,31 +53,33 @@ class ExportedModel:
         self.fingerprint = described.fingerprint
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        found = (self._tokens(self._described.query_prompt + text[:MAX_QUERY_CHARACTERS]) for text in texts)
-        return [self._vector(tokens) if self._says_something(tokens) else b"" for tokens in found]
+        prompt = self._described.query_prompt
+        found = (self._tokens(prompt + text[:MAX_QUERY_CHARACTERS], only_known=True) for text in texts)
+        return [self._vector(tokens) if tokens else b"" for tokens in found]
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
         return [self._vector(self._tokens(self._described.passage_prompt + text)) for text in texts]
 
-    def _tokens(self, text: str) -> Any:
-        return self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
+    def _tokens(self, text: str, *, only_known: bool = False) -> Sequence[int]:
+        """Return the tokens of a text, or only those that the model knows: nothing if it knows none.
 
-    def _says_something(self, tokens: Any) -> bool:
-        """Return whether the model knows one of the tokens. All texts of which it knows none have the same vector."""
-        return any(
-            token != self._unknown
-            for token, is_special in zip(tokens.ids, tokens.special_tokens_mask, strict=True)
-            if not is_special
-        )
+        Whatever the model does not know is one and the same token. In a query it would be found in every other text
+        that has it, whatever the texts say.
+        """
+        read = self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
+        if not only_known:
+            return read.ids
+        known = [token for token in read.ids if token != self._unknown]
+        return known if len(known) > sum(read.special_tokens_mask) else ()
 
-    def _vector(self, tokens: Any) -> bytes:
+    def _vector(self, tokens: Sequence[int]) -> bytes:
         """Return the vector of one text, which is always the same.
 
         Texts are not embedded in batches, because activations are rounded to 8 bits on a scale common to the batch. The
         vector of a text would depend on the other texts, enough to change one hit in ten, and no time would be saved.
         """
         numpy: Any = import_module("numpy")
-        inputs = {"input_ids": tokens.ids, "attention_mask": tokens.attention_mask}
+        inputs = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}
         (vectors,) = self._session.run(None, {name: numpy.array([each], "int64") for name, each in inputs.items()})
         return vectors[0].astype("float32").tobytes()
 
