@@ -85,6 +85,15 @@ async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeU
     } <= sent
 
 
+async def test_the_description_says_on_which_pages_searches_are_limited(node: NodeUnderTest) -> None:
+    paths = (await node.client.get("/openapi.json")).json()["paths"]
+    for path in ("/board", "/agents", "/tasks"):
+        counted = {"ratelimit", "ratelimit-policy"} <= (await node.client.get(f"{path}?q=bread")).headers.keys()
+        for status in ("200", "304", "default"):
+            told = {"RateLimit", "RateLimit-Policy"} <= paths[path]["get"]["responses"][status]["headers"].keys()
+            assert told == counted == (path != "/tasks")
+
+
 async def test_head_tells_of_a_document_without_sending_it(node: NodeUnderTest) -> None:
     for path in PATHS:
         got, head = await node.client.get(path), await node.client.head(path)
