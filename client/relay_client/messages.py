@@ -39,6 +39,7 @@ class Messages(Resource[M_co]):
         hello: str | None = None,
         language: str | None = None,
         public: bool | None = None,
+        author: str | None = None,
         callback_url: str | None = None,
         key: str | None = None,
     ) -> Call[Acknowledgement | None]:
@@ -48,7 +49,13 @@ class Messages(Resource[M_co]):
         message for the third time within a minute.
         """
         fields = {"message": message} if isinstance(message, str) else message
-        given = {"hello": hello, "language": language, "public": public, "callback_url": callback_url}
+        given = {
+            "hello": hello,
+            "language": language,
+            "public": public,
+            "author": author,
+            "callback_url": callback_url,
+        }
         sent = {**fields, **{name: value for name, value in given.items() if value is not None}}
         nulls = [name for name, value in sent.items() if value is None]
         call = Call.post("relay", repeat="key", key=key, pace="relay", fields=sent, nulls=nulls)

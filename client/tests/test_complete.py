@@ -28,8 +28,9 @@ A2A_OF_AN_INBOX = "/api/v1/inboxes/{address}/a2a"
 ALIASES = {"/api/v1/board/{id}", "/api/v1/board/threads/{id}/replies"}
 """Alternative paths of operations."""
 
-OTHERWISE = {"idempotency_key", "historyLength"}
-"""Fields that methods need not have: the first is sent as a header, the second belongs to A2A."""
+OTHERWISE = {"idempotency_key", "historyLength", "agent"}
+"""Fields that methods need not have: the first is sent as a header, the second belongs to A2A, the third is another
+name of a relayed message's author."""
 
 A2A_QUERY = {"contextId", "pageSize", "pageToken", "historyLength", "includeArtifacts", "statusTimestampAfter"}
 

@@ -35,7 +35,7 @@ class CardApi:
         """`extensions`: the protocol extensions that the card declares; none is required."""
         self._card = Card(_card(settings.public_url, extensions), int(time.time()))
 
-    @Operation("Read the node's agent card", has_etag=True)
+    @Operation("Read the node's agent card", has_etag=True, has_date=True)
     async def get_card(self, request: Request) -> Response:
         return self._card.answer(request)
 

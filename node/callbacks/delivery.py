@@ -4,7 +4,9 @@ The scripts that enqueue and settle a callback note its status in a record of th
 So the queue is not read, and delivered callbacks can still be seen for a day.
 """
 
-from typing import Annotated, Literal, cast
+import math
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
@@ -13,10 +15,17 @@ from node.common.timestamps import timestamp
 from node.store import Store, keys
 from node.store.decoding import fields_of
 from node.store.long_poll import wait_for_change
+from node.store.steps import Key
+
+ENDED = (b"closed", b"destroyed", b"forgotten", b"hidden", b"purged", b"rotated")
+"""What scripts say on the channel of an entity when it ends or is hidden, or when the token of its owner ends."""
 
 EVER = 2**53  # far more changes than a record can have
 
 DeliveryStatus = Literal["pending", "delivered", "dropped", "dead"]
+
+Require: TypeAlias = Callable[[], Awaitable[float | None]]
+"""Raises Refused if an entity is gone or is not the client's. Returns the seconds after which it ends by itself."""
 
 
 class DeliveryQuery(msgspec.Struct):
@@ -66,18 +75,28 @@ class DeliveryRecords:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def read(self, partition: int, entity: str, query: DeliveryQuery) -> DeliveryPage:
-        """Return the last callbacks of an entity; with `query.wait`, wait for a change first. Raises
-        StoreUnavailable.
+    async def read(self, key: Key, query: DeliveryQuery, require: Require) -> DeliveryPage:
+        """Return the last callbacks of an entity; with `query.wait`, wait for a change first, or for its end.
+
+        `key`: that of the entity. Raises StoreUnavailable, and what `require` raises, which is called before each read.
         """
-        record = keys.callback_record(partition, entity)
+        record = keys.callback_record_of(key)
 
-        async def read() -> DeliveryPage:
-            return _page(fields_of(await self._store.command("HGETALL", record)))
+        async def read() -> tuple[DeliveryPage, float]:
+            life = await require()
+            page = _page(fields_of(await self._store.command("HGETALL", record)))
+            return page, math.inf if life is None else life
 
-        return await wait_for_change(
-            self._store.wakeups, record, query.wait, read, lambda page: page.next_since != query.since
+        page, _ = await wait_for_change(
+            self._store.wakeups,
+            record,
+            query.wait,
+            read,
+            lambda found: found[0].next_since != query.since,
+            lambda found: found[1],
+            (key, ENDED),
         )
+        return page
 
 
 def _page(fields: dict[bytes, bytes]) -> DeliveryPage:

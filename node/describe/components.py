@@ -61,6 +61,7 @@ HEADERS: dict[str, Schema] = {
         ),
         ("Location", "string", "Address of what was created, or of the artifact's bytes."),
         ("ETag", "string", "Identifies this version of the content: send it in If-None-Match."),
+        ("Last-Modified", "string", "When the content last changed, at the latest."),
         ("Retry-After", "integer", "Seconds until the request can succeed."),
         ("RateLimit", "string", "Requests left (r), and seconds until there are more (t)."),
         ("RateLimit-Policy", "string", "The limit: number of requests (q) in a window of seconds (w)."),

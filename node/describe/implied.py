@@ -115,6 +115,7 @@ def limit_within(kind: str) -> str:
     return {
         "reply": " and thread",
         "line": " and session",
+        "search": ", for searches",
         "stream": ", for streams",
         "result": ", for results that are refused",
     }.get(kind, "")

@@ -224,13 +224,13 @@ class _Builder:
 
     def _failures(self, route: Route) -> dict[str, Schema]:
         """Return the responses with any status but the main one: errors, 304, and other answers of the route."""
+        rates = RATE_HEADERS if route.limit else ()
         if route.media_type == _PAGE:
             meaning = "An error, as a page; or in JSON if the node refuses every request of this client."
-            failures = {"default": _fault(meaning, _PAGE, _TEXT)}
+            failures = {"default": _fault(meaning, _PAGE, _TEXT, *rates)}
             failures["default"]["content"]["application/json"] = {"schema": self._schemas.use(Error)}
         elif route.fault is not None:
             meaning = "An error in the form that the protocol prescribes."
-            rates = RATE_HEADERS if route.limit else ()
             failures = {
                 "default": _fault(meaning, "application/json", {"type": "object"}, *rates, *headers_of(codes_of(route)))
             }
@@ -251,7 +251,7 @@ class _Builder:
                 failures[str(other.status)] = response
         if route.has_etag:
             meaning = "The content has not changed: its ETag is in If-None-Match."
-            failures["304"] = {"description": meaning, "headers": _headers([*EVERYWHERE, "ETag"])}
+            failures["304"] = {"description": meaning, "headers": _headers([*EVERYWHERE, *rates, *_validators(route)])}
         return failures
 
     def _failure(self, status: int, codes: list[str], *, is_counted: bool) -> Schema:
@@ -279,9 +279,14 @@ def _success_headers(route: Route) -> list[str]:
     """Return the headers of every answer that is not an error."""
     headers = [*EVERYWHERE]
     headers += RATE_HEADERS if route.limit else []
-    headers += ["ETag"] if route.has_etag else []
+    headers += _validators(route)
     headers += ["Idempotency-Replayed"] if takes_key(route) else []
     return headers
+
+
+def _validators(route: Route) -> list[str]:
+    """Return the headers by which a client can ask whether the content has changed."""
+    return (["ETag"] if route.has_etag else []) + (["Last-Modified"] if route.has_date else [])
 
 
 def _fault(meaning: str, media_type: str, schema: Schema, *headers: str) -> Schema:

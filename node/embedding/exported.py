@@ -42,6 +42,8 @@ class ExportedModel:
             tokenizers: Any = import_module("tokenizers")
             self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
             self._tokenizer.no_padding()
+            self._unknown = self._tokenizer.token_to_id(getattr(self._tokenizer.model, "unk_token", None) or "")
+            """The token for everything that the model does not know; None if it knows everything."""
             self._session = _session(folder / GRAPH)
         except (ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, *runtime_errors()) as error:
             reason = str(error).partition("\n")[0]
@@ -51,20 +53,33 @@ class ExportedModel:
         self.fingerprint = described.fingerprint
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        return [self._vector(self._described.query_prompt + text[:MAX_QUERY_CHARACTERS]) for text in texts]
+        prompt = self._described.query_prompt
+        found = (self._tokens(prompt + text[:MAX_QUERY_CHARACTERS], only_known=True) for text in texts)
+        return [self._vector(tokens) if tokens else b"" for tokens in found]
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        return [self._vector(self._described.passage_prompt + text) for text in texts]
+        return [self._vector(self._tokens(self._described.passage_prompt + text)) for text in texts]
 
-    def _vector(self, text: str) -> bytes:
+    def _tokens(self, text: str, *, only_known: bool = False) -> Sequence[int]:
+        """Return the tokens of a text, or only those that the model knows: nothing if it knows none.
+
+        Whatever the model does not know is one and the same token. In a query it would be found in every other text
+        that has it, whatever the texts say.
+        """
+        read = self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
+        if not only_known:
+            return read.ids
+        known = [token for token in read.ids if token != self._unknown]
+        return known if len(known) > sum(read.special_tokens_mask) else ()
+
+    def _vector(self, tokens: Sequence[int]) -> bytes:
         """Return the vector of one text, which is always the same.
 
         Texts are not embedded in batches, because activations are rounded to 8 bits on a scale common to the batch. The
         vector of a text would depend on the other texts, enough to change one hit in ten, and no time would be saved.
         """
         numpy: Any = import_module("numpy")
-        read = self._tokenizer.encode(text)  # `encode_batch` uses threads, which take cores from the web processes
-        inputs = {"input_ids": read.ids, "attention_mask": read.attention_mask}
+        inputs = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}
         (vectors,) = self._session.run(None, {name: numpy.array([each], "int64") for name, each in inputs.items()})
         return vectors[0].astype("float32").tobytes()
 

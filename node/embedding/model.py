@@ -38,7 +38,10 @@ class Model(Protocol):
         ...
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Return the unit vectors of queries, as float32 in the machine's byte order."""
+        """Return the unit vectors of queries, as float32 in the machine's byte order.
+
+        A vector may be empty if the model knows no word of the query: all such queries are alike to it.
+        """
         ...
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:

@@ -1,11 +1,15 @@
 """GET /api/v1/.../{id}/callbacks: the delivery state of an entity's callbacks, for its owner only (NETWORK 4)."""
 
+from collections.abc import Callable
+from functools import partial
+
 from node.board.service import Board
-from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords
+from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords, Require
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.service import Inboxes
 from node.sessions.service import Sessions
-from node.store import ids
+from node.store import keys
+from node.store.steps import Key
 from node.tasks.service import Tasks
 from node.web.bearer import bearer_of
 from node.web.http import NO_STORE, Request, Response, json_response
@@ -46,8 +50,9 @@ class DeliveriesApi:
     )
     async def of_task(self, request: Request) -> Response:
         query, proof = read_query(request, DeliveryQuery), await proof_of(request, self._signatures)
-        await self._tasks.require_publisher(request.params["id"], proof.token, proof.signer)
-        return await self._of_id(request, query)
+        task_id = request.params["id"]
+        require = partial(self._tasks.require_publisher, task_id, proof.token, proof.signer)
+        return await self._page(request, query, keys.task, task_id, require)
 
     @Operation(
         "Read the delivery status of the callbacks about your session; with wait, wait for a change",
@@ -59,8 +64,9 @@ class DeliveriesApi:
     )
     async def of_session(self, request: Request) -> Response:
         query = read_query(request, DeliveryQuery)
-        await self._sessions.require_opener(request.params["id"], bearer_of(request))
-        return await self._of_id(request, query)
+        session_id = request.params["id"]
+        require = partial(self._sessions.require_opener, session_id, bearer_of(request))
+        return await self._page(request, query, keys.session, session_id, require)
 
     @Operation(
         "Read the delivery status of the callbacks about a thread that you signed (sign with the same "
@@ -72,8 +78,9 @@ class DeliveriesApi:
     )
     async def of_thread(self, request: Request) -> Response:
         query, proof = read_query(request, DeliveryQuery), await proof_of(request, self._signatures)
-        await self._board.require_signer(request.params["id"], proof.signer)
-        return await self._of_id(request, query)
+        thread_id = request.params["id"]
+        require = partial(self._board.require_signer, thread_id, proof.signer)
+        return await self._page(request, query, keys.thread, thread_id, require)
 
     @Operation(
         "Read the delivery status of the callbacks about your inbox; with wait, wait for a change",
@@ -85,15 +92,15 @@ class DeliveriesApi:
     )
     async def of_inbox(self, request: Request) -> Response:
         query, address = read_query(request, DeliveryQuery), request.params["address"]
-        await self._inboxes.require_owner(address, await proof_of(request, self._signatures))
-        return await self._page(request, query, ids.partition_of(address), address)
+        require = partial(self._inboxes.require_owner, address, await proof_of(request, self._signatures))
+        return await self._page(request, query, keys.inbox, address, require)
 
-    async def _of_id(self, request: Request, query: DeliveryQuery) -> Response:
-        entity = request.params["id"]
-        return await self._page(request, query, ids.partition_of_id(entity), entity)
-
-    async def _page(self, request: Request, query: DeliveryQuery, partition: int, entity: str) -> Response:
-        reading = self._records.read(partition, entity, query)
+    async def _page(
+        self, request: Request, query: DeliveryQuery, key: Callable[[str], Key], entity: str, require: Require
+    ) -> Response:
+        """Answer with the records of an entity, unless `require` raises Refused."""
+        await require()  # before the wait, since what is not an id has no key
+        reading = self._records.read(key(entity), query, require)
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
     def routes(self) -> tuple[Route, ...]:

@@ -1,6 +1,6 @@
 """Requests and answers of the relay (SPEC 2.1, 2.2), and a payload that was judged."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,10 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
         Annotated[bool, Meta(description="false keeps the payload off the board; otherwise it becomes a thread there")]
         | None
     ) = None
+    author: Annotated[Any, Meta(description="If a non-empty string, shown as the author, in up to 120 characters")] = (
+        None
+    )
+    agent: Annotated[Any, Meta(description="Counts as the author if `author` is not a non-empty string")] = None
     callback_url: (
         Annotated[
             str,

@@ -37,6 +37,9 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 TYPED_FIELDS = {"callback_url": str, "hello": str, "language": str, "message": str, "public": bool}
 """Fields of a payload that must have a certain type (SPEC 2.1); all others may have any type."""
 
+AUTHOR_FIELDS = ("author", "agent")
+"""Fields of a payload of which the first one that is a string, and not empty, is shown as the author of its thread."""
+
 
 class Relay:
     """The service behind POST /api/v1/relay and /api/v1/wire/stream."""
@@ -163,7 +166,7 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _author(fields: dict[str, Any]) -> str | None:
-    for name in ("author", "agent"):
+    for name in AUTHOR_FIELDS:
         value = fields.get(name)
         if value and isinstance(value, str):
             return value

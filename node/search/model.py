@@ -10,7 +10,10 @@ HitMode = Literal["meaning", "text", "both"]
 
 SearchMode = Annotated[
     Literal["both", "text"],
-    Meta(description="How the search was done: `text` if the query could not be embedded in time"),
+    Meta(
+        description="How the search was done: `text` if the query could not be embedded in time, or if the model knows "
+        "no word of it"
+    ),
 ]
 
 SUGGESTED_THRESHOLD = 0.55

@@ -115,9 +115,10 @@ class EngineRetriever:
 
     async def _vector_of(self, query: str, work: SearchWork) -> QueryVector | None:
         try:
-            return await self._workers.vector_of(query, ids.site_name(work.client))
+            found = await self._workers.vector_of(query, ids.site_name(work.client))
         except StoreUnavailable:  # workers are asked through the main Redis; the searched Redis may still answer
             return None
+        return found if found and found.vector else None
 
     async def _read_missing(
         self, vector: QueryVector | None, missing: MissingFacts

@@ -85,19 +85,21 @@ class Sessions:
         seen = page.lines[-1].seq if page.lines else min(query.since_seq, page.last_seq)
         return Lines(page.lines, seen, timestamp(page.expires_at), page.label, page.epoch)
 
-    async def require_opener(self, session_id: str, destroy_token: str | None) -> None:
-        """Check that `destroy_token` is the token of the session.
+    async def require_opener(self, session_id: str, destroy_token: str | None) -> float:
+        """Check that `destroy_token` is the token of the session. Returns the seconds that the session will live.
 
         Raises Refused `session.gone`, `callbacks.proof` if there is no token, `session.token` if it is wrong,
         StoreUnavailable.
         """
         ids.require_id(session_id, "session.gone")
-        if not await self._store.exists(session_id):
+        left = await self._store.seconds_left(session_id)
+        if left is None:
             raise Refused("session.gone")
         if destroy_token is None:
             raise Refused("callbacks.proof")
         if not self._tokens.proves(destroy_token, "destroy", session_id):
             raise Refused("session.token")
+        return left
 
     async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Quota]:
         """End a session. The second value is its place in the quota of its client, for the caller to release.
@@ -106,7 +108,7 @@ class Sessions:
         """
         ids.require_id(session_id, "session.gone")
         if not self._tokens.proves(token, "destroy", session_id):
-            raise Refused("session.token" if await self._store.exists(session_id) else "session.gone")
+            raise Refused("session.gone" if await self._store.seconds_left(session_id) is None else "session.token")
         return DestroyedSession(session_id), await self.end(session_id)
 
     async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:

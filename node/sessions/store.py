@@ -201,9 +201,10 @@ class SessionStore:
                     found[session_id] = Attributed("session", session_id, None, client.decode(), None)
         return list(found.values())
 
-    async def exists(self, session_id: str) -> bool:
-        """Return whether the session is alive. Raises StoreUnavailable."""
-        return await self._store.command("EXISTS", keys.session(session_id)) == 1
+    async def seconds_left(self, session_id: str) -> float | None:
+        """Return how long the session will live; None if it is gone. Raises StoreUnavailable."""
+        left = cast("int", await self._store.command("PTTL", keys.session(session_id)))
+        return None if left < 0 else left / 1000
 
 
 def _line(entry: str, fields: Mapping[bytes, bytes]) -> Line:

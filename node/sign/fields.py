@@ -120,7 +120,7 @@ def dictionary(name: str, field: bytes) -> Members:
     """Return the members of a dictionary field, each with its parameters. Raises Malformed."""
 
     def refuse_duplicate(key: str, where: str) -> NoReturn:
-        raise Malformed(f"{name} has the {where} {key} twice")
+        raise Malformed(f"{name} has the {'member' if where == 'dictionary' else where} {key} twice")
 
     if len(field) > MAX_FIELD:
         raise Malformed(f"{name} is longer than {MAX_FIELD} bytes")

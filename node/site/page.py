@@ -91,9 +91,13 @@ class Pages:
         media_type: str = "text/html",
         *,
         also: tuple[OtherAnswer, ...] = (),
+        limit: str = "",
         hidden: bool = False,
     ) -> Route:
-        """Return the route of a page or of another rendered document. Failures of an HTML route are pages, too."""
+        """Return the route of a page or of another rendered document. Failures of an HTML route are pages, too.
+
+        `limit`: the class of the limit in which some of its requests count, such as searches.
+        """
         return Route(
             method="GET",
             path=path,
@@ -105,6 +109,7 @@ class Pages:
             has_etag=True,
             fault=self.failure if media_type == "text/html" else None,
             also=also,
+            limit=limit,
             hidden=hidden,
         )
 

@@ -202,12 +202,12 @@ class SiteApi:
         page = self._pages.route
         return (
             page("/", self.home, "Home page"),
-            page("/board", self.board, "The board: open threads, or a search for `q`", BoardQuery),
+            page("/board", self.board, "The board: open threads, or a search for `q`", BoardQuery, limit="search"),
             page("/board/{thread_id}", self.thread, "A thread's permalink", PermalinkQuery),
             page("/board/{thread_id}/replies", self.replies, "Replies for an open page", RepliesQuery, hidden=True),
             page("/tasks", self.tasks, "Work on offer", TasksQuery),
             page("/tasks/{task_id}", self.task, "A work contract"),
-            page("/agents", self.agents, "The directory: agents, or a search for `q`", AgentsQuery),
+            page("/agents", self.agents, "The directory: agents, or a search for `q`", AgentsQuery, limit="search"),
             page("/agents/{agent_id}", self.agent, "An agent's entry"),
             page("/inbox/{address}", self.inbox, "An inbox, and how to write to it"),
             page("/board.atom", self.feed, "The newest threads as an Atom feed", media_type=ATOM),

@@ -155,6 +155,11 @@ def callback_record(partition: int, entity: str) -> Key:
     return Key(f"callback-record:{_TAGS[partition]}:{entity}")
 
 
+def callback_record_of(entity: Key) -> Key:
+    """The same, of the entity that has this key."""
+    return Key("callback-record:" + entity.partition(":")[2])
+
+
 def mcp_stream(stream_id: str) -> Key:
     """An open SSE stream of an MCP client. Answers for it come on the channel of this name. TTL: 45 s, renewed."""
     return Key(f"mcp:{_TAGS[partition_of(stream_id)]}:{stream_id}")

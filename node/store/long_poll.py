@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from node.common.pauses import paused
 from node.store import WakeUps
+from node.store.wakeups import Prefix
 
 T = TypeVar("T")
 
@@ -39,10 +40,12 @@ async def wait_for_change(
     read: Callable[[], Awaitable[T]],
     is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
+    end: tuple[str, Prefix] | None = None,
 ) -> T:
     """Return the first value of `read` for which `is_new` holds, or the last value read when `seconds` are over.
 
-    `lasts` gives the seconds after which a value changes by itself, without a wake-up; then it is read again.
+    `lasts` gives the seconds after which a value changes by itself, without a wake-up; then it is read again. `end`:
+    another channel, and how the messages on it begin after which `read` fails, so that it is read again, too.
     """
     if seconds <= 0 or not wakeups.waiters.may_wait:
         return await read()
@@ -50,6 +53,8 @@ async def wait_for_change(
     deadline = loop.time() + seconds
     # Listening begins before the first read, so that no change between the two goes unnoticed.
     with await wakeups.listen(channel) as listener, wakeups.waiters.place(listener) as may_wait:
+        if end:
+            await wakeups.listen(*end, listener)
         while True:
             value = await read()
             left, life = deadline - loop.time(), lasts(value)

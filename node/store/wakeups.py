@@ -40,17 +40,18 @@ IDLE_ROUNDS = 5
 PING_SECONDS = 5.0
 """A server that is silent for this long is pinged; after twice this long the connection is dropped."""
 
+Prefix: TypeAlias = bytes | tuple[bytes, ...]
+"""How messages begin: with this, or with one of these."""
+
 Route: TypeAlias = Callable[[str], ServerAddress | None]
 """Returns the server on which a channel is published; None while it is unknown."""
 
 
 class Listener:
-    """One caller's subscription to a channel, from `WakeUps.listen` until the caller leaves its `with` block."""
+    """One caller's subscription to channels, from `WakeUps.listen` until the caller leaves its `with` block."""
 
-    def __init__(self, channel: "Channel", prefix: bytes) -> None:
-        """`prefix`: messages that do not begin with it are ignored."""
-        self._channel = channel
-        self._prefix = prefix
+    def __init__(self) -> None:
+        self.channels: list[Channel] = []
         self._messages: deque[bytes] = deque()
         self.queued_bytes = 0
         """Total size of the queued messages."""
@@ -60,7 +61,8 @@ class Listener:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._channel.listeners.discard(self)
+        for channel in self.channels:
+            channel.listeners.pop(self, None)
 
     async def next(self, timeout: float) -> bytes | None:
         """Return the next message; None if none came within `timeout` seconds; empty if messages may have been lost.
@@ -95,8 +97,6 @@ class Listener:
 
     def hear(self, message: bytes) -> None:
         """Queue a message, and wake the caller that waits for it."""
-        if message and not message.startswith(self._prefix):
-            return
         self._messages.append(message)
         self.queued_bytes += len(message)
         if len(self._messages) > MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
@@ -120,7 +120,8 @@ class Channel:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.listeners: set[Listener] = set()
+        self.listeners: dict[Listener, Prefix] = {}
+        """The listeners, and how the messages that each of them wants begin."""
         self.feed: ServerFeed | None = None
         """The ServerFeed that subscribes to it; None while its server is unknown."""
         self.subscribed = asyncio.Event()
@@ -131,8 +132,9 @@ class Channel:
         """Consecutive rounds of upkeep that found no listener."""
 
     def hear(self, message: bytes) -> None:
-        for listener in self.listeners:
-            listener.hear(message)
+        for listener, prefix in self.listeners.items():
+            if not message or message.startswith(prefix):
+                listener.hear(message)
 
     def confirm(self) -> None:
         """Note that the server has confirmed the subscription: messages arrive from now on."""
@@ -238,10 +240,11 @@ class WakeUps:
         self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None
 
-    async def listen(self, name: str, prefix: bytes = b"") -> Listener:
+    async def listen(self, name: str, prefix: Prefix = b"", listener: Listener | None = None) -> Listener:
         """Listen to the messages of a channel that begin with `prefix`. When this returns, messages arrive.
 
-        Never fails: if Redis does not confirm the subscription in time, the listener gets an empty message once it has.
+        `listener`: one that listens to other channels and shall hear this one as well. Never fails: if Redis does not
+        confirm the subscription in time, the listener gets an empty message once it has.
         """
         channel = self._channels.get(name)
         if channel is None:
@@ -249,13 +252,14 @@ class WakeUps:
             self._subscribe(channel)
         if self._upkeep_task is None:
             self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
-        listener = Listener(channel, prefix)
-        channel.listeners.add(listener)  # before the wait, since the upkeep forgets channels without listeners
+        listener = listener or Listener()
+        listener.channels.append(channel)
+        channel.listeners[listener] = prefix  # before the wait, since the upkeep forgets channels without listeners
         if not channel.subscribed.is_set():
             try:
                 await self._subscribed(channel)
             except asyncio.CancelledError:
-                channel.listeners.discard(listener)
+                channel.listeners.pop(listener)
                 raise
         return listener
 

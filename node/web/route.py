@@ -72,6 +72,8 @@ class Described(msgspec.Struct, frozen=True):
     media_type: str = "application/json"
     has_etag: bool = False
     """Whether the answer has an ETag, and If-None-Match and If-Match take effect (`node.web.document`)."""
+    has_date: bool = False
+    """Whether such an answer also has Last-Modified."""
     also: tuple[OtherAnswer, ...] = ()
     """Other answers: in another media type, or for another state."""
     callbacks: tuple[type[msgspec.Struct], ...] = ()

@@ -1,6 +1,7 @@
 """The progress of callbacks as shown to whoever gave their URL, with a real worker and a real receiver (NETWORK 4)."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import httpx2
@@ -9,12 +10,13 @@ import pytest
 from nacl.signing import SigningKey
 
 from node.callbacks.breaker import FAILURES
-from node.callbacks.delivery import DeliveryQuery, DeliveryRecords
+from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords
 from node.callbacks.queue import CallbackMessage, CallbackQueue, Ending
 from node.callbacks.service import PUT_OFF
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.store.limits import DAY_MS
+from node.store.steps import Key
 from node.tasks.compaction import unpack
 from tests.board.signed_posts import BOARD, OTHER_KEY, QUESTION, send, signed
 from tests.callbacks.receiver import Receiver
@@ -147,6 +149,46 @@ async def test_sessions_and_inboxes_have_deliveries_too(node: NodeUnderTest) -> 
         assert (seen["type"], seen["status"]) == ("inbox.message", "delivered")
 
 
+async def ended_while_waiting(
+    node: NodeUnderTest, path: str, headers: dict[str, str], key: Key, ending: Awaitable[object]
+) -> str:
+    """Wait for callbacks of the entity with this key, await `ending` meanwhile, and return the answer's error code."""
+    waiting = asyncio.create_task(node.client.get(f"{path}/callbacks", headers=headers, params={"wait": 30}))
+    await node.listened_to(key)
+    await ending
+    return (await asyncio.wait_for(waiting, WOKEN)).headers["x-error-code"]
+
+
+async def test_a_wait_ends_when_its_session_is_destroyed(node: NodeUnderTest) -> None:
+    session = (await node.client.post("/api/v1/sessions")).json()
+    token, path = session["destroy_token"], f"/api/v1/sessions/{session['session_id']}"
+    destroying = node.client.post(f"{path}/destroy", json={"destroy_token": token})
+    key = keys.session(session["session_id"])
+    assert await ended_while_waiting(node, path, bearer(token), key, destroying) == "session.gone"
+
+
+async def test_a_wait_ends_when_its_session_expires(node: NodeUnderTest) -> None:
+    session = (await node.client.post("/api/v1/sessions")).json()
+    await node.store.command("PEXPIRE", keys.session(session["session_id"]), 500)
+    path, token = f"/api/v1/sessions/{session['session_id']}/callbacks", bearer(session["destroy_token"])
+    waiting = node.client.get(path, headers=token, params={"wait": 30})
+    assert (await asyncio.wait_for(waiting, WOKEN)).headers["x-error-code"] == "session.gone"
+
+
+async def opened_inbox(node: NodeUnderTest) -> tuple[str, dict[str, str], Key]:
+    inbox = (await node.client.post("/api/v1/inboxes")).json()
+    return f"/api/v1/inboxes/{inbox['address']}", bearer(inbox["inbox_token"]), keys.inbox(inbox["address"])
+
+
+async def test_a_wait_ends_with_the_inbox_or_with_the_token_of_its_owner(node: NodeUnderTest) -> None:
+    path, token, key = await opened_inbox(node)
+    closing = node.client.delete(path, headers=token)
+    assert await ended_while_waiting(node, path, token, key, closing) == "inbox.unknown"
+    path, token, key = await opened_inbox(node)
+    rotating = node.client.post("/api/v1/inboxes", json={"rotate": True}, headers=token)
+    assert await ended_while_waiting(node, path, token, key, rotating) == "inbox.token"
+
+
 async def test_a_signature_is_not_looked_at_where_it_proves_nothing(node: NodeUnderTest) -> None:
     """A session belongs to whoever has its token, so its operations cannot be signed."""
     session = (await node.client.post("/api/v1/sessions")).json()
@@ -198,12 +240,21 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
             assert answer.status_code == 404
 
 
+async def recorded(node: NodeUnderTest) -> DeliveryPage:
+    """Return the record of the entity `t` in partition 5."""
+
+    async def everybody() -> None:
+        """Let everybody read."""
+
+    return await DeliveryRecords(node.store).read(Key("task:{05}:t"), DeliveryQuery(), everybody)
+
+
 async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
-    queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
+    queue = CallbackQueue(node.store, unpack)
     for n in range(30):
         message = CallbackMessage(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", 1000 + n, {"task_id": "t"})
         await queue.enqueue(5, [message])
-    page = await records.read(5, "t", DeliveryQuery())
+    page = await recorded(node)
     assert [each.id for each in page.callbacks] == [f"msg_{n}" for n in range(29, 9, -1)]
     life = await node.store.command("PTTL", keys.callback_record(5, "t"))
     assert isinstance(life, int)
@@ -211,7 +262,7 @@ async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
 
 
 async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnderTest) -> None:
-    queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
+    queue = CallbackQueue(node.store, unpack)
 
     async def happens(n: int) -> None:
         data = {"thread_id": "t", "seq": n}
@@ -223,10 +274,10 @@ async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnde
     (sent,) = await queue.take([5])
     for n in (2, 3):
         await happens(n)
-        page = await records.read(5, "t", DeliveryQuery())
+        page = await recorded(node)
         assert [(each.id, each.status) for each in page.callbacks] == [(f"msg_{n}", "pending")]
     await queue.settle(sent, "delivered", 5000)
-    page = await records.read(5, "t", DeliveryQuery())
+    page = await recorded(node)
     told = [(each.id, each.status, each.attempts, each.last_error) for each in page.callbacks]
     assert told == [("msg_3", "pending", 0, None), ("msg_1", "delivered", 2, None)]
 
@@ -234,7 +285,7 @@ async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnde
 async def test_the_record_outlives_what_is_due_in_two_days_though_another_callback_arrives_now(
     node: NodeUnderTest,
 ) -> None:
-    queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
+    queue = CallbackQueue(node.store, unpack)
     endings: list[tuple[Ending, int]] = [("retry", 2 * DAY_MS), ("delivered", 5000)]
     for n, (ending, pause_ms) in enumerate(endings):
         message = CallbackMessage(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", n, {"task_id": "t"})
@@ -244,5 +295,5 @@ async def test_the_record_outlives_what_is_due_in_two_days_though_another_callba
     life = await node.store.command("PTTL", keys.callback_record(5, "t"))
     assert isinstance(life, int)
     assert life > 2 * DAY_MS
-    page = await records.read(5, "t", DeliveryQuery())
+    page = await recorded(node)
     assert [each.status for each in page.callbacks] == ["delivered", "pending"]

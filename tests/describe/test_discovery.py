@@ -71,6 +71,9 @@ async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeU
         answer = await node.client.get(re.sub(r"{\w+}", lambda name: ids.get(name[0], "none"), path))
         if answer.status_code == 200 and "etag" in answer.headers:
             sent.add(path)
+            for status in ("200", "304"):
+                described_date = "Last-Modified" in found["responses"][status]["headers"]
+                assert described_date == ("last-modified" in answer.headers), path
         elif answer.status_code == 200 or "{" not in path:
             assert path not in told
     assert sent <= told
@@ -80,6 +83,15 @@ async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeU
         "/api/v1/a2a/card",
         "/api/v1/inboxes/{address}/a2a/.well-known/agent-card.json",
     } <= sent
+
+
+async def test_the_description_says_on_which_pages_searches_are_limited(node: NodeUnderTest) -> None:
+    paths = (await node.client.get("/openapi.json")).json()["paths"]
+    for path in ("/board", "/agents", "/tasks"):
+        counted = {"ratelimit", "ratelimit-policy"} <= (await node.client.get(f"{path}?q=bread")).headers.keys()
+        for status in ("200", "304", "default"):
+            told = {"RateLimit", "RateLimit-Policy"} <= paths[path]["get"]["responses"][status]["headers"].keys()
+            assert told == counted == (path != "/tasks")
 
 
 async def test_head_tells_of_a_document_without_sending_it(node: NodeUnderTest) -> None:

@@ -16,6 +16,7 @@ from node.config import Limit, Limits
 from node.describe.implied import codes_of
 from node.describe.openapi import document
 from node.describe.openapi_schema import openapi_30
+from node.relay.service import AUTHOR_FIELDS, TYPED_FIELDS
 from node.tasks.model import TaskPageQuery
 from node.web.errors import CATALOGUE
 from node.web.json_schema import Schemas
@@ -64,6 +65,11 @@ def with_base(schema: Any) -> Any:
     if isinstance(schema, list):
         return [with_base(one) for one in cast("list[Any]", schema)]
     return schema
+
+
+def test_every_field_that_the_relay_reads_is_described() -> None:
+    described = DOCUMENT["components"]["schemas"]["RelayMessage"]["properties"].keys()
+    assert described == {*TYPED_FIELDS, *AUTHOR_FIELDS}
 
 
 def test_a_validator_accepts_the_document() -> None:

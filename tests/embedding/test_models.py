@@ -71,6 +71,13 @@ def test_similar_texts_have_near_vectors(model: Model) -> None:
     assert cosine(query, near) > 0.4 > cosine(query, far)
 
 
+def test_a_query_is_only_what_the_model_knows_of_it(exported: ExportedModel) -> None:
+    nothing, plain, mixed = exported.queries(["🍅", "tomato", "🍅 tomato " + "z" * 101])
+    assert nothing == b""
+    assert plain == mixed
+    assert all(exported.passages(["🍅"]))  # so that every thread has a vector
+
+
 def test_a_text_longer_than_the_model_reads_has_a_vector(model: Model) -> None:
     (whole, begin) = model.passages([f"{BREAD} " * 400, f"{BREAD} " * 100])
     assert cosine(whole, begin) > 0.98

@@ -29,6 +29,20 @@ async def test_a_thread_is_found_by_text_at_once(board: SearchableBoard) -> None
         assert [hit.thread_id for hit in found.hits] == [thread]
 
 
+async def test_a_query_that_says_nothing_to_the_model_is_searched_for_by_text(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    """To the model, all of these are the same word, so each would be found by the meaning of any other."""
+    for unknown in ("👍", "z" * 101):
+        await board.post("A thread", unknown)
+    thread = await board.post("Another thread", "y" * 101)
+    async with board.worker():
+        await board.settled()
+        for query, expected in (("🍅", []), ("y" * 101, [thread])):
+            found = await board.find(query)
+            assert (found.mode, [hit.thread_id for hit in found.hits]) == ("text", expected)
+
+
 async def test_a_thread_is_found_by_meaning(board: SearchableBoard, loaded_model: Model) -> None:
     threads = [await board.post(*each) for each in (BREAD, PROXY, TRAIN)]
     async with board.worker():

@@ -59,6 +59,14 @@ def test_a_field_that_is_no_digest_is_refused(field: str):
         parse(field)
 
 
+@pytest.mark.parametrize(
+    ("field", "reason"), [(f"{SHA_256}, {SHA_256}", "member sha-256"), (f"{SHA_256};a;a", "parameter a")]
+)
+def test_what_is_there_twice_is_named(field: str, reason: str):
+    with pytest.raises(DigestError, match=f"^Content-Digest has the {reason} twice$"):
+        parse(field)
+
+
 def test_the_digest_of_an_artifact_is_read_from_hex_and_base64():
     digest = hashlib.sha256(CONTENT).digest()
     padded = b64encode(digest).decode()

@@ -24,7 +24,7 @@ class InboxCardApi:
         self._inboxes = inboxes
         self._base = base
 
-    @Operation("Read the agent card of an inbox", errors=("inbox.unknown",), has_etag=True)
+    @Operation("Read the agent card of an inbox", errors=("inbox.unknown",), has_etag=True, has_date=True)
     async def get(self, request: Request) -> Response:
         address = request.params["address"]
         given, policy, changed = await self._inboxes.card(address)

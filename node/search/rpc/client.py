@@ -66,6 +66,7 @@ class QueryVector(msgspec.Struct, frozen=True, array_like=True):
 
     version: str
     vector: bytes
+    """Empty if the model knows no word of the query, which is then searched for by text only."""
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
