@@ -128,7 +128,11 @@ def _passed(turn: InboxTurn, before: InboxTurn) -> list[InboxTurn]:
 
     If `before` is another message, these are all its statuses since it was sent.
     """
-    earlier: list[tuple[InboxMessageStatus, int | None]] = [("queued", turn.sent_at), ("read", turn.read_at)]
+    earlier: list[tuple[InboxMessageStatus, int | None]] = [
+        ("queued", turn.sent_at),
+        ("read", turn.read_at),
+        ("input_required", turn.asked_at),
+    ]
     passed = [
         msgspec.structs.replace(turn, status=status, at=at)
         for status, at in earlier
