@@ -23,7 +23,7 @@ if not status then return {'unknown'} end
 if status == 'withdrawn' then return {status, tonumber(seq), tonumber(settled_at)} end
 local at = now()
 if status == 'input_required' and task and not following then
-  redis.call('HSET', receipt, 'status', 'withdrawn', 'settled_at', at)
+  redis.call('HSET', receipt, 'status', 'withdrawn', 'settled_at', at, 'asked_at', settled_at)
   for _, kept in ipairs({receipt, first}) do
     redis.call('PEXPIREAT', kept, math.max(at + keep, redis.call('PEXPIRETIME', kept)))
   end

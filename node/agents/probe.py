@@ -45,6 +45,11 @@ INVALID = (-32600, -32602)
 
 MCP_VERSION = "2025-06-18"
 
+OF_MCP = (-32020, -32021, -32022)
+"""JSON-RPC error codes that only MCP defines. A server without a revision that begins with `initialize` may answer with
+any of them: the request lacks the headers of the later revisions (MCP 2026-07-28, Streamable HTTP, Server Validation).
+"""
+
 JSON_BODY = (b"Content-Type", b"application/json")
 
 
@@ -166,7 +171,8 @@ def _speaks_mcp(answer: CallAnswer) -> bool:
     result, error = said.get("result"), said.get("error")
     if isinstance(result, dict):
         return "protocolVersion" in result
-    return isinstance(error, dict) and "supported" in str(cast("Any", error).get("data", ""))
+    refusal = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+    return refusal.get("code") in OF_MCP or "supported" in str(refusal.get("data", ""))
 
 
 SPEAKS: Mapping[str, Callable[[CallAnswer], bool]] = {

@@ -17,12 +17,10 @@ BODY_BYTES = 16 * 1024
 """Maximum UTF-8 bytes of a message or a reply."""
 CIPHERTEXT_LENGTH = 24 * 1024
 """Maximum base64 characters of a ciphertext: room for BODY_BYTES plus the overhead of encryption."""
-SUBJECT_LENGTH = 200
-AUTHOR_LENGTH = 200
+SUBJECT_LENGTH = AUTHOR_LENGTH = 200
 TOPIC_LENGTH = 100
 MAX_ARTIFACTS = 10
 MONTH = 2_592_000  # seconds
-
 USUAL_LIFE_SECONDS = 604_800
 """TTL of a message in an inbox that sets none: 7 days."""
 MAX_PUSH_CONFIGS = 4
@@ -357,6 +355,8 @@ class InboxTurn(msgspec.Struct, frozen=True):
     sent_at: int
     read_at: int | None
     """When the owner read the message (ms), if that was before settling it."""
+    asked_at: int | None
+    """When the owner settled the message with a question (ms), if the sender withdrew it afterwards."""
     said: bytes
     reply: str | None
     reply_ciphertext: str | None

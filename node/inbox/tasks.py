@@ -26,7 +26,7 @@ from node.store.long_poll import wait_for_change
 CONTEXT_TOKEN_LENGTH = 22
 """Characters of a context id that prove that the node made the id: 132 bits."""
 
-STATE = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at", "ended_at")
+STATE = ("task", "turns", "context", "status", "sent_at", "read_at", "asked_at", "settled_at", "expires_at", "ended_at")
 """Fields of a receipt that give the state of its message, without anything that sender or owner wrote."""
 
 
@@ -193,5 +193,6 @@ def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
     at = min(int(fields[times.get(status, b"settled_at")]), int(fields.get(b"ended_at", receipt.now)))
     reply, ciphertext = text(fields.get(b"reply")), text(fields.get(b"reply_ciphertext"))
     artifacts = fields.get(b"artifact_ids", b"").decode().split()
-    sent_at, read_at = int(fields[b"sent_at"]), int(fields.get(b"read_at", 0)) or None
-    return InboxTurn(message_id, status, at, sent_at, read_at, fields.get(b"said", b""), reply, ciphertext, artifacts)
+    read_at, asked_at = (int(fields.get(name, 0)) or None for name in (b"read_at", b"asked_at"))
+    sent_at, said = int(fields[b"sent_at"]), fields.get(b"said", b"")
+    return InboxTurn(message_id, status, at, sent_at, read_at, asked_at, said, reply, ciphertext, artifacts)

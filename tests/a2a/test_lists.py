@@ -5,8 +5,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from node.inbox.model import InboxTask
+from node.inbox.tasks import InboxTasks
 from node.store import keys
 from tests.a2a.calls import A2A
+from tests.a2a.inbox_calls import begun, message
+from tests.inbox.calls import opened, path_of, settled
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
@@ -155,3 +159,31 @@ async def test_of_long_messages_a_page_has_few_and_none_is_read_that_is_not_show
     before = empty_redis.info("stats")["total_net_output_bytes"]
     assert (await node.client.post(f"/api/v1/tasks/{task_id}:cancel", headers=A2A)).status_code == 400
     assert empty_redis.info("stats")["total_net_output_bytes"] - before < size
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [({}, ["COMPLETED", "SUBMITTED"]), ({"status": "TASK_STATE_SUBMITTED"}, ["SUBMITTED"]), ({"pageToken": ""}, [])],
+)
+async def test_a_task_of_an_inbox_that_changes_while_it_is_read_is_only_on_a_page_where_it_belongs(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, query: dict[str, str], expected: list[str]
+) -> None:
+    """The page is made up of the tasks as they stood, and then each of them is read."""
+    inbox = await opened(node)
+    older = await begun(node, inbox)
+    in_context, path = {"contextId": older["contextId"]}, path_of(inbox, "/a2a/tasks")
+    await begun(node, inbox, message(**in_context))
+    if "pageToken" in query:
+        first = json_of(await node.client.get(path, params=in_context | {"pageSize": "1"}))
+        query = {"pageToken": first["nextPageToken"]}
+    of_context = InboxTasks.of_context
+
+    async def then_settled(*args: Any) -> list[InboxTask]:
+        found = await of_context(*args)
+        assert (await settled(node, inbox, older)).status_code == 200
+        return found
+
+    monkeypatch.setattr(InboxTasks, "of_context", then_settled)
+    tasks = json_of(await node.client.get(path, params=in_context | query))["tasks"]
+    assert tasks == sorted(tasks, key=lambda task: (task["status"]["timestamp"], task["id"]), reverse=True)
+    assert sorted(task["status"]["state"].removeprefix("TASK_STATE_") for task in tasks) == expected

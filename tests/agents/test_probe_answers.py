@@ -38,6 +38,7 @@ def answer(status: int, body: Json | bytes) -> CallAnswer:
         (A2A_RPC, 400, refused(-32602)),
         (MCP, 200, INITIALIZED),
         (MCP, 400, OTHER_REVISION),
+        (MCP, 400, refused(-32020)),
         (MCP, 200, b": hello\r\n\r\nevent: message\r\ndata: %b\r\n\r\n" % json.dumps(INITIALIZED).encode()),
         (MCP, 200, b"data: %b\n\n" % json.dumps(INITIALIZED, indent=0).replace("\n", "\ndata:").encode()),
     ],

@@ -6,18 +6,17 @@ is slow are merged into one event, as on a slow stream.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import msgspec
 
 from node.a2a.inboxes.push_config import PushConfig, PushConfigs, shown
 from node.a2a.inboxes.service import refused_as_a2a
-from node.a2a.inboxes.view import StreamResponse, TaskView
+from node.a2a.inboxes.view import StreamResponse, TaskView, course
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackMessage, id_of_message
 from node.callbacks.sources import PreparedCallback
-from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
+from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
 from node.inbox.service import InboxPushes
 from node.store.outbox import Event
 
@@ -110,9 +109,7 @@ class PushSource:
             return None
         task, target = found
         data, part = callback.data, int(str(callback.data.get("part", 0)))
-        events = self._events(
-            task, str(data["message"]), str(data["status"]), callback.at, whole=bool(data.get("whole"))
-        )
+        events = self._events(task, str(data["message"]), str(data["status"]), whole=bool(data.get("whole")))
         if part >= len(events):
             return None
         following = None
@@ -135,19 +132,18 @@ class PushSource:
         found = await self._pushes.found(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
         return found if found and found[1].url == callback.url else None
 
-    def _events(self, task: InboxTask, message_id: str, status: str, at: int, *, whole: bool) -> list[StreamResponse]:
-        """Return the events that a stream would send when the message got that status, at the time `at` (ms).
+    def _events(self, task: InboxTask, message_id: str, status: str, *, whole: bool) -> list[StreamResponse]:
+        """Return the events that a stream would send when the message got that status; empty if it never had it.
 
-        If `whole`, return one event with the task as it was then. Empty if the message is not in the task.
+        If `whole`, return one event with the task as it was then.
         """
-        named = [turn.id for turn in task.turns]
-        if message_id not in named:
+        numbered = [(number, turn) for number, turn in enumerate(task.turns) if turn.id == message_id]
+        reported = [(number, then) for number, turn in numbered for then in course(turn) if then.status == status]
+        if not reported:
             return []
-        turns = task.turns[: named.index(message_id) + 1]
-        if turns[-1].status != status:  # its status has changed again since
-            turns[-1] = msgspec.structs.replace(turns[-1], status=cast("InboxMessageStatus", status), at=at)
-        then = msgspec.structs.replace(task, turns=turns)
-        return [StreamResponse(task=self._view.task(then, 0))] if whole else list(self._view.events(then, then.last))
+        [(number, turn)] = reported
+        then = msgspec.structs.replace(task, turns=[*task.turns[:number], turn])
+        return [StreamResponse(task=self._view.task(then, 0))] if whole else list(self._view.events(then, turn))
 
 
 def _for(host: str, event: StreamResponse) -> StreamResponse:

@@ -154,9 +154,16 @@ class InboxAgents:
         oldest, before, size = oldest_wanted(query), _change_named(query.page_token), query.page_size
         if query.status and query.status not in ALL_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
+
+        def is_wanted(task: InboxTask) -> bool:
+            return task.last.at >= oldest and includes(query, STATES[task.last.status])
+
+        def is_left(task: InboxTask) -> bool:
+            return before is None or task.changed < before
+
         found = await self._tasks.of_context(address, query.context_id, client)
-        wanted = [task for task in found if task.last.at >= oldest and includes(query, STATES[task.last.status])]
-        left = [task for task in wanted if before is None or task.changed < before]
+        wanted = [*filter(is_wanted, found)]
+        left = [*filter(is_left, wanted)]
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
 
@@ -166,12 +173,14 @@ class InboxAgents:
         for index, each in enumerate(shown):
             with suppress(A2AError):  # the task has expired meanwhile
                 read = await self.get(address, each.id, query.history_length)
-                for task in show_each([(each.id, read)], show).values():
+                kept = [(each.id, read)] if is_wanted(read) and is_left(read) else []
+                for task in show_each(kept, show).values():
                     tasks.append(task)
                     room -= len(msgspec.json.encode(task))
             if room <= 0:
                 shown = shown[: index + 1]
                 break
+        tasks.sort(key=lambda task: (task.status.timestamp, task.id), reverse=True)  # some have changed meanwhile
         token = "{}.{}".format(*shown[-1].changed) if len(left) > len(shown) else ""
         return TaskList(tasks, token, size, len(wanted)), len(found) * LOOK_BYTES
 

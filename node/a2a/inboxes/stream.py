@@ -14,9 +14,12 @@ from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse, latest
 from node.common.refusal import Refused
 from node.inbox.model import InboxTask
 from node.store.errors import StoreUnavailable
-from node.web.streams import HEARTBEAT_SECONDS, STREAM_SECONDS, Piece, one_line, send_in_time
+from node.web.streams import STREAM_SECONDS, Piece, one_line, send_in_time
 
 COMMENT = b": still here\n\n"
+
+HEARTBEAT_SECONDS = 4.0
+"""Longest silence on a stream. By default, the official Python client gives up after 5 s without a byte."""
 
 Form = Callable[[bytes], bytes]
 """Converts the JSON of a StreamResponse into the event data of a binding."""

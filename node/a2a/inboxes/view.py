@@ -123,18 +123,27 @@ class TaskView:
         return parts
 
 
-def _passed(turn: InboxTurn, before: InboxTurn) -> list[InboxTurn]:
-    """Return the message in each status that it has had since `before`.
-
-    If `before` is another message, these are all its statuses since it was sent.
-    """
-    earlier: list[tuple[InboxMessageStatus, int | None]] = [("queued", turn.sent_at), ("read", turn.read_at)]
+def course(turn: InboxTurn) -> list[InboxTurn]:
+    """Return the message in each status that it has had."""
+    earlier: list[tuple[InboxMessageStatus, int | None]] = [
+        ("queued", turn.sent_at),
+        ("read", turn.read_at),
+        ("input_required", turn.asked_at),
+    ]
     passed = [
         msgspec.structs.replace(turn, status=status, at=at)
         for status, at in earlier
         if at is not None and status != turn.status
     ]
-    passed.append(turn)
+    return [*passed, turn]
+
+
+def _passed(turn: InboxTurn, before: InboxTurn) -> list[InboxTurn]:
+    """Return the message in each status that it has had since `before`.
+
+    If `before` is another message, these are all its statuses since it was sent.
+    """
+    passed = course(turn)
     statuses = [each.status for each in passed]
     known = statuses.index(before.status) + 1 if before.id == turn.id and before.status in statuses else 0
     return passed[known:]

@@ -21,6 +21,7 @@ from a2a.types import (
     TaskState,
 )
 
+from node.a2a.inboxes import stream
 from tests.conformance.a2a.client import message
 from tests.sign.signing import Signed, sign
 from tests.support.nodes import NodeProcess
@@ -138,3 +139,9 @@ async def test_an_inbox_is_called_streamed_from_asked_back_and_canceled(
         assert canceled.status.state == TaskState.TASK_STATE_CANCELED
         states = [each.status_update.status.state async for each in following if each.HasField("status_update")]
         assert states[-1] == TaskState.TASK_STATE_CANCELED
+
+
+def test_the_client_does_not_take_a_silent_stream_for_a_broken_one() -> None:
+    waits = httpx.AsyncClient().timeout.read  # the client that ClientConfig has by default
+    assert waits is not None
+    assert waits > stream.HEARTBEAT_SECONDS
