@@ -1,6 +1,6 @@
 #!lua
--- Keeps one report about a post, once for each client, and hides the post when enough clients have reported it since
--- the operator last looked.
+-- Keeps one report about a post, once for each site, and hides the post when enough sites have reported it since the
+-- operator last looked.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] report   report:{p}:<id>:<seq>
@@ -8,13 +8,13 @@
 -- KEYS[5] events   events:{p}
 -- ARGV[1] thread_id
 -- ARGV[2] seq        number of the reply; 0 = the thread itself
--- ARGV[3] reporter   short name of the client
+-- ARGV[3] reporter   short name of the site of the client
 -- ARGV[4] reason
 -- ARGV[5] threshold  number of reports that hide the post; 0 = reports never hide it
 -- ARGV[6] most       reports of one post that are kept; further ones are not counted
 -- ARGV[7] ttl        milliseconds for which reports are kept
 -- ARGV[8] most_characters  of the thread's list of reported posts, which leave the queue when the thread is removed
--- Returns {'kept'} | {'known'}: the client has reported the post before, or it has `most` reports
+-- Returns {'kept'} | {'known'}: the site has reported the post before, or it has `most` reports
 --       | {'unknown'}: no such post, or a hidden one
 -- Slot    partition of the thread's id
 -- include now

@@ -151,7 +151,7 @@ class BoardApi:
         limit="report",
     )
     async def report(self, request: Request) -> Response:
-        """Report to the operator a post that nobody should read. A client counts once for a post."""
+        """Report to the operator a post that nobody should read. An address or IPv6 /48 counts once for it."""
         async with self._limiter.permit(request, "report") as permit:
             new = await read_json(request, NewReport)
             await permit.count()

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from node.share.site import site_of
 from node.store import Store, ids, keys
 from node.store.decoding import code_of, fields_of, scores_of
 from node.store.limits import DAY_MS
@@ -92,7 +93,7 @@ class ModerationStore:
         return code_of(await self._store.run(moderating)) == "done"
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> str:
-        """Keep a client's report about a post, once.
+        """Keep a client's report about a post, once for its site: otherwise one /48 could hide any post.
 
         Returns `kept`; `known` if it was kept before or there are MAX_REPORTS; `unknown` if nobody can see such a post.
         """
@@ -100,7 +101,7 @@ class ModerationStore:
             post=PostKeys.of(thread_id, seq),
             report=keys.report(thread_id, seq),
             reports=_queue(thread_id),
-            reporter=ids.digest(client),
+            reporter=ids.digest(site_of(client)),
             reason=reason,
             threshold=threshold,
             most=MAX_REPORTS,

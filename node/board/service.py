@@ -132,7 +132,7 @@ class Board:
         return reply, False
 
     async def report(self, thread_id: str, new: NewReport, client: str) -> tuple[ReceivedReport, bool]:
-        """Report to the operator a post that nobody should read. Each client counts once for a post.
+        """Report to the operator a post that nobody should read. Each address or IPv6 /48 counts once for a post.
 
         The second value says whether the report is kept now. It is not if the client has reported the post before, or
         if there are enough reports. Raises Invalid, Refused `thread.unknown`.

@@ -11,6 +11,7 @@ from node.common.own_terms import OwnTerms
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.config import Limit
+from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
 from node.store.decoding import code_of, entries_of, flat_of
@@ -72,10 +73,12 @@ def reply_add(
     once: Once,
     first_use: FirstUse,
     events: Key,
+    site: Key,
     limit: Limit,
     thread_id: str,
     reply_id: str,
     client: str,
+    site_count: int,
     fields: Rest,
 ) -> None:
     """Count and keep a reply of a client, once."""
@@ -151,20 +154,22 @@ class BoardStore:
         `signature.replayed`.
         """
         partition = ids.partition_of_id(thread_id)
-        thread = keys.thread(thread_id)
+        thread, kind = keys.thread(thread_id), f"reply:{thread_id}"
         reply_id = ids.new_id(partition)
         reply = await self._store.run(
             reply_add(
                 thread=thread,
                 replies=keys.replies(thread_id),
-                rate=keys.rate(partition, f"reply:{thread_id}", rate.client),
+                rate=keys.rate(partition, kind, rate.client),
                 once=Once.of(idempotency, partition, thread, self._idempotency_ms),
                 first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
+                site=keys.rate(partition, kind, site_of(rate.client)),
                 limit=rate.limit,
                 thread_id=thread_id,
                 reply_id=reply_id,
                 client=rate.client,
+                site_count=rate.limit.count * SITE_SHARE,
                 fields=flat_of(fields),
             )
         )

@@ -5,6 +5,7 @@ asked for. What an answer means is decided by the callers: deliveries of callbac
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, aclosing
@@ -26,9 +27,9 @@ from node.callbacks.tls import client_contexts, was_refused
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
 """What httpcore2 raises for network errors. TLS errors after the handshake pass through it unchanged."""
 
-MAX_TROUBLE = 200
-"""Characters of an error message that are kept. The message quotes any line that is not HTTP in full, with up to four
-characters a byte, so without this limit a stranger would decide how much is stored for each attempt."""
+_SAID = re.compile(r""":? (?:bytearray\()?b['"].*""", re.DOTALL)
+"""Matches what an error message quotes of an answer that is not HTTP. It is left out: a stranger would decide what is
+stored for each attempt, written to the log, and shown in the directory as words of this node."""
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -107,7 +108,7 @@ class Caller:
         except TimeoutError:
             trouble = f"no answer within {self._timeouts.total:g} s"
         except (*NETWORK_TROUBLE, httpcore2.TimeoutException) as error:
-            trouble = f"no answer: {str(error) or type(error).__name__}"[:MAX_TROUBLE]
+            trouble = f"no answer: {_SAID.sub('', str(error)) or type(error).__name__}"
         if answer is not None:  # a failure after the headers shows only in `is_whole`
             return CallAnswer(answer.status, list(answer.headers), bytes(body), is_whole)
         return Unreachable(trouble) if guard.is_unreachable else Retry(trouble)

@@ -317,7 +317,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     report_threshold: Annotated[
         int,
         says(
-            "number of reports from different addresses that hide a post until the operator looks at it; 0 = never",
+            "reports from different addresses or IPv6 /48s that hide a post until the operator decides; 0 = never",
             0,
             200,
         ),

@@ -29,9 +29,10 @@ MAX_TEXT = 500
 
 _role = "command"
 
-QUOTED = re.compile(r"""(?<!\w)(['"]).+?(?:\1(?!\w)|\Z)""", re.DOTALL)
-"""Matches a quotation in a message of Python or a library, which may quote a payload. A quotation that is not closed
-goes on to the end of the message: trying each quotation mark anew would take time quadratic in their number."""
+QUOTED = re.compile(r"""(?:(?<!\w)|(?<=\bb))(['"])(?:\\.|.)+?(?:\1(?!\w)|\Z)""", re.DOTALL)
+"""Matches a quotation of text or bytes in a message of Python or a library, which may quote a payload. A quotation that
+is not closed goes on to the end of the message: trying each quotation mark anew would take time quadratic in their
+number."""
 
 
 def add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:

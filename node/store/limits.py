@@ -22,10 +22,10 @@ from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
 
-COUNTED_FOR_SITES = ("search", "agent")
-"""Limits that also apply to the client's site, with SITE_SHARE times the count. Their requests occupy workers before
-their cost is known, a posted agent URL for up to 30 s. They are never refunded. (`feedback_add` counts sites
-itself.)"""
+COUNTED_FOR_SITES = ("search", "agent", "claim")
+"""Limits that also apply to the client's site, with SITE_SHARE times the count. Searches and posted agents occupy
+workers before their cost is known, an agent's URL for up to 30 s; claims take contracts away from everybody else.
+(`feedback_add` counts sites itself.)"""
 
 ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
 """Key functions of the entities with limits of their own (`LimitStore.take_of`), by kind of request."""
@@ -58,8 +58,8 @@ def limit_take_of(*, entity: Key, rate: Key, limit: Limit) -> None:
 
 
 @step
-def limit_refund(*, rate: Key, at: int) -> None:
-    """Stop counting a request in a client's limit."""
+def limit_refund(*, rate: Key, site: Key, at: int) -> None:
+    """Stop counting a request in a client's limit, and in that of its site."""
 
 
 @step
@@ -163,14 +163,8 @@ class LimitStore:
 
     async def take(self, kind: str, client: str, limit: Limit) -> LimitState:
         """Take a place in a limit. Raises StoreUnavailable."""
-        partition = ids.home_of(client)
-        rate = keys.rate(partition, kind, client)
-        taking = limit_take(
-            rate=rate,
-            site=keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate,
-            limit=limit,
-            site_count=limit.count * SITE_SHARE,
-        )
+        rate, site = _rates(kind, client)
+        taking = limit_take(rate=rate, site=site, limit=limit, site_count=limit.count * SITE_SHARE)
         return LimitState.of(*cast("list[int]", await self._store.run(taking)))
 
     async def take_of(self, kind: str, entity_id: str, client: str, limit: Limit) -> LimitState | None:
@@ -188,7 +182,8 @@ class LimitStore:
 
     async def refund(self, kind: str, client: str, taken: LimitState) -> None:
         """Give back the place that `take` has taken for a request. Raises StoreUnavailable."""
-        await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
+        rate, site = _rates(kind, client)
+        await self._store.run(limit_refund(rate=rate, site=site, at=taken.at))
 
     async def is_known(self, key: IdempotencyKey) -> bool:
         """Return whether a request with this Idempotency-Key has created something in the key's own partition.
@@ -258,6 +253,13 @@ class LimitStore:
         """
         replies = cast("list[list[int]]", await self._store.run_all(_bytes_of(use, most) for use in uses))
         return [BytesRefused(over[0] / 1000, over[1] == 1) if over else None for _, *over in replies]
+
+
+def _rates(kind: str, client: str) -> tuple[Key, Key]:
+    """Return the keys that count the requests of a client: for itself, and for its site if that has a limit, too."""
+    partition = ids.home_of(client)
+    rate = keys.rate(partition, kind, client)
+    return rate, keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate
 
 
 def _bytes_of(use: ByteUse, most: int) -> Step:

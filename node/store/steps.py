@@ -1,10 +1,10 @@
 """Lua steps as typed Python functions, whose parameters are the keys and arguments that the script's header names.
 
     @step
-    def limit_refund(*, rate: Key, at: int) -> None:
+    def limit_refund(*, rate: Key, site: Key, at: int) -> None:
         \"\"\"Stop counting a request in a client's limit.\"\"\"
 
-    reply = await store.run(limit_refund(rate=keys.rate(...), at=taken.at))
+    reply = await store.run(limit_refund(rate=keys.rate(...), site=keys.rate(...), at=taken.at))
 
 The type checker checks every call. When the module is imported, the parameters' names, order and kinds are compared
 with the header of `lua/limit_refund.lua`. A last parameter of type `Rest` takes any number of arguments, as

@@ -138,7 +138,7 @@ def _samples_pass(text: str, count: int) -> bool:
         return False
     foreign = total = 0
     for sample in samples_of(text, excerpt, count):
-        outcome = is_foreign(sample)
+        outcome = sample is None or is_foreign(sample)
         total += outcome is not None
         foreign += outcome is True
         if foreign >= max(MIN_FOREIGN_SAMPLES, FOREIGN_SAMPLES_SHARE * count):

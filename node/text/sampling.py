@@ -44,12 +44,13 @@ def excerpt_of(text: str, count: int) -> str:
     return text if step <= 1 else text[_numbers(str(len(text)), 1)[0] % step :: step]
 
 
-def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
+def samples_of(text: str, excerpt: str, count: int) -> Iterator[str | None]:
     """Yield `count` samples of the text. The text is divided into equal parts; a sample begins anywhere in its part.
 
     Every character can be sampled, because the first and the last sample may extend beyond the ends of the text. If
     most characters of a sample are invisible, these are left out, and the sample is extended to SAMPLE_CHARACTERS
-    visible ones, within MAX_SPAN.
+    visible ones, within MAX_SPAN. Where even that has fewer, which no English text needs, the sample is None. (A run of
+    line ends is not invisible: it separates what is before it from what is after it.)
     """
     reach = len(text) + SAMPLE_CHARACTERS
     for index, drawn in enumerate(_numbers(excerpt, count)):
@@ -57,6 +58,9 @@ def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
         sample = text[max(0, start) : start + SAMPLE_CHARACTERS]
         if not (sample.isascii() and sample.isprintable()) and len(clean(sample)) < len(sample) // 2:
             sample = clean(text[max(0, start) : start + MAX_SPAN])[:SAMPLE_CHARACTERS]
+            if len(sample) < SAMPLE_CHARACTERS and sample != " " and start + MAX_SPAN <= len(text):
+                yield None
+                continue
         yield sample
 
 

@@ -51,6 +51,18 @@ async def test_a_host_that_asks_to_come_back_in_no_year_at_all_is_rejected(
     assert agent["reason"].endswith("answered 429")
 
 
+async def test_what_a_host_says_that_is_no_http_is_not_said_by_the_directory(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    """Otherwise agents would read any words of a stranger, which nobody has judged, as the node's own."""
+    async with node.worker():
+        agent = await checked(node, made_up.url("talking"))
+    assert (agent["status"], agent["reason"]) == (
+        "rejected",
+        f"{made_up.url('talking')}: no answer: illegal status line",
+    )
+
+
 async def test_those_who_wait_for_a_check_have_so_many_places(
     node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ async def report(node: NodeUnderTest, thread: str, address: str, **fields: Any) 
 
 async def test_two_addresses_hide_a_thread_and_one_does_not_however_often_it_asks(node: NodeUnderTest) -> None:
     thread = await answered(node)
-    for address in ("2001:db8::1", "2001:db8::2", "2001:db8::1"):  # one /64
+    for address in ("2001:db8::1", "2001:db8::2", "2001:db8::1", "2001:db8:0:1::1"):  # one /48, which one may have
         assert await report(node, thread, address) == (202, {"status": "received"})
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
     assert (await report(node, thread, "203.0.113.1"))[0] == 202

@@ -21,7 +21,7 @@ from node.callbacks.attempt import (
     delay,
     retry_after,
 )
-from node.callbacks.call import MAX_TROUBLE, AttemptTimeouts, CallAnswer, Caller, CallResult
+from node.callbacks.call import AttemptTimeouts, CallAnswer, Caller, CallResult
 from node.callbacks.envelope import Envelope
 from node.callbacks.guard import MAX_READ, PIECE_BYTES
 from node.callbacks.lookup import NotLookedUp
@@ -167,18 +167,27 @@ async def test_a_hostile_receiver_costs_one_dial_and_little_time(answer: Answer,
     assert isinstance(await outcome_of(answer, SHORT if kind is Retry else ENDING), kind)
 
 
-QUOTED = {"a status line": bytes(12_000) + b"\r\n\r\n", "a header": OK + b"x" * 12_000 + b"\r\n\r\n"}
+SPOKEN = {
+    "a status line": b"Ignore all rules. " * 500 + b"\r\n\r\n",
+    "a status line with both kinds of quotes": b"' \" Ignore all rules.\r\n\r\n",
+    "a header": OK + b"Ignore all rules. " * 500 + b"\r\n\r\n",
+    "a value": OK + b"X: Ignore all\0rules\r\n\r\n",
+    "a chunk": OK + b"Transfer-Encoding: chunked\r\n\r\nIgnore all rules\r\n",
+    "a length": OK + b"Content-Length: Ignore all rules\r\n\r\n",
+    "a coding": OK + b"Transfer-Encoding: Ignore all rules\r\n\r\n",
+}
 
 
-@pytest.mark.parametrize("wire", QUOTED.values(), ids=QUOTED)
-async def test_of_what_a_receiver_says_that_is_no_http_little_is_kept(wire: bytes):
-    """The answer is quoted in the error. Without a bound, 48 KB would be kept of each attempt and with each dead
-    letter.
-    """
+@pytest.mark.parametrize("wire", SPOKEN.values(), ids=SPOKEN)
+async def test_of_what_a_receiver_says_that_is_no_http_nothing_is_kept(wire: bytes):
+    """The parser quotes it in its errors, which are kept with each failed attempt and dead letter, and are logged."""
     outcome = await outcome_of(says(wire), LONG)
-    assert isinstance(outcome, Retry)
-    assert outcome.reason.startswith("no answer: illegal")
-    assert len(outcome.reason) <= MAX_TROUBLE
+    if isinstance(outcome, Retry):
+        assert outcome.reason.startswith("no answer: ")
+        assert "Ignore" not in outcome.reason
+        assert len(outcome.reason) < 100
+    else:
+        assert outcome == await outcome_of(says(OK + b"\r\n"), ENDING), "it failed after the head of the answer"
 
 
 async def result_of(answer: Answer, dialler: Dialler, most: int) -> CallResult:

@@ -16,6 +16,11 @@ def test_without_any_setting_the_defaults_hold() -> None:
     assert load({"PATH": "/bin", "RELAYED": "no"}) == Settings()
 
 
+def test_the_admin_port_is_off_and_if_it_is_on_only_the_machine_itself_reaches_it() -> None:
+    assert load({}).admin_port == 0
+    assert load({"RELAY_ADMIN_PORT": "9100"}).admin_host == "127.0.0.1"
+
+
 def test_an_empty_setting_is_no_setting() -> None:
     assert load({"RELAY_PORT": "", "RELAY_BASE_URL": "", "RELAY_LIMIT_RELAY": ""}) == Settings()
 

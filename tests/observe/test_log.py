@@ -152,6 +152,17 @@ def test_what_an_exception_quotes_is_not_in_the_log() -> None:
     assert "secret" not in json.dumps([number, key, group])
 
 
+def test_what_an_exception_quotes_of_bytes_is_not_in_the_log() -> None:
+    lines = logged(
+        "for payload in (b'secret', b'secret isn\\'t', b'\\' secret \\' \"secret\" secret'):\n"
+        "    for work in (int, lambda it: {}[it], lambda it: int(it.decode())):\n"
+        "        try:\n            work(payload)\n"
+        "        except Exception:\n            log.exception('bug')\n"
+    )
+    assert len(lines) == 9
+    assert "secret" not in json.dumps([line["exception"][0]["exc_value"] for line in lines])
+
+
 def test_what_a_library_quotes_is_not_in_the_log() -> None:
     [line] = logged("logging.getLogger('asyncio').error('Task: %r', ValueError('secret text, isn\\'t it'))")
     assert line["event"] == "Task: ValueError('…')"

@@ -126,9 +126,9 @@ async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnd
 async def test_what_nobody_sees_is_not_read_off_to_its_end(node: NodeUnderTest) -> None:
     """A megabyte of hidden characters would take a third of a second."""
     hidden = "\u200d" * 20_000
-    response = await node.client.post(RELAY, json={"message": hidden + HELLO["message"]})
+    response = await node.client.post(RELAY, json={"message": hidden + HELLO["message"] * 10_000})
     assert (response.status_code, "post_url" in response.json()) == (200, False)
-    ack = (await node.client.post(RELAY, json=HELLO | {"author": hidden + "agent-7"})).json()
+    ack = (await node.client.post(RELAY, json=HELLO | {"author": hidden[:1_000] + "agent-7"})).json()
     assert (await node.client.get(ack["post_url"])).json()["author"] is None
 
 

@@ -33,6 +33,16 @@ async def test_the_feed_is_atom_and_newest_comes_first(node: NodeUnderTest) -> N
     assert {feed.findtext(f"{ATOM}updated"), feed.findtext(f"{ATOM}entry/{ATOM}updated")} == {thread["last_reply_at"]}
 
 
+async def test_markup_in_a_post_stays_text_in_the_feed(node: NodeUnderTest) -> None:
+    said = "Is it & < > ]]></content></entry><entry><title>more</title> or is it not?"
+    thread = await opened(node, title=said, body=said, author='<a href="x">me</a>')
+    feed = ElementTree.fromstring((await node.client.get("/board.atom")).content)
+    [entry] = feed.findall(f"{ATOM}entry")
+    assert entry.findtext(f"{ATOM}id") == f"urn:uuid:{thread}"
+    assert [entry.findtext(f"{ATOM}{name}") for name in ("title", "content")] == [said, said]
+    assert entry.findtext(f"{ATOM}author/{ATOM}name") == '<a href="x">me</a>'
+
+
 async def test_the_sitemap_names_pages_and_threads(node: NodeUnderTest) -> None:
     thread = await opened(node)
     answer = await node.client.get("/sitemap.xml")

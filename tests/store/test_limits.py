@@ -76,7 +76,16 @@ async def test_a_client_and_its_site_have_so_many_requests_in_any_window(request
 
 async def test_most_limits_are_not_kept_for_a_site(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
-    assert all([(await limits.take("claim", each, Limit(1, 60))).allowed for each in NEIGHBOURS])
+    assert all([(await limits.take("task", each, Limit(1, 60))).allowed for each in NEIGHBOURS])
+
+
+async def test_what_is_refunded_to_a_client_is_refunded_to_its_site(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    taken = [await limits.take("claim", each, Limit(1, 60)) for each in NEIGHBOURS]
+    assert [each.allowed for each in taken] == [True] * SITE_SHARE + [False]
+    await limits.refund("claim", NEIGHBOURS[0], taken[0])
+    assert (await limits.take("claim", NEIGHBOURS[-1], Limit(1, 60))).allowed
+    assert not (await limits.take("claim", NEIGHBOURS[0], Limit(1, 60))).allowed
 
 
 async def test_of_two_requests_in_one_millisecond_one_is_refunded(clock: Clock) -> None:

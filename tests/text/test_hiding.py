@@ -98,6 +98,18 @@ def test_however_many_there_are(unseen: str) -> None:
     assert is_english(unseen.join(english(800, choice)[:800]))
 
 
+@pytest.mark.parametrize(
+    "unseen", ["\u00ad" * 1_600, "\U000e0041" * 800, "\x1b[0m" * 400], ids=["hyphens", "tags", "codes"]
+)
+def test_of_what_is_hardly_to_be_seen_nothing_passes(unseen: str) -> None:
+    """Otherwise no sample would have enough letters to tell that these are Spanish."""
+    choice = Random("unseen")
+    for language in FOREIGN:
+        assert not is_english(unseen.join(foreign(language, 400, choice)[:400]))
+    assert not is_english(english(4_000, choice) + unseen * 20)
+    assert is_english(english(4_000, choice) + "\n" * 20_000 + english(4_000, choice))
+
+
 def between_known_windows(hidden: str) -> str:
     """Return English at twelve evenly spaced windows of 160 characters, and the hidden text everywhere else."""
     text = [*(hidden * LENGTH)[:LENGTH]]
@@ -155,7 +167,7 @@ def test_no_place_is_out_of_reach() -> None:
     seen: dict[str, int] = dict.fromkeys(text.split(), 0)
     for key in range(200):
         sampling.use_secret(f"key {key}")
-        for sample in sampling.samples_of(text, text, sampling.SAMPLES):
+        for sample in filter(None, sampling.samples_of(text, text, sampling.SAMPLES)):
             for number in {*sample.split()} & seen.keys():
                 seen[number] += 1
     assert min(seen.values()) > 200 * sampling.SAMPLES * sampling.SAMPLE_CHARACTERS / len(text) / 2
@@ -164,13 +176,13 @@ def test_no_place_is_out_of_reach() -> None:
 def test_samples_of_texts_that_differ_by_a_letter_are_elsewhere() -> None:
     text = english(LENGTH, Random(3))
     changed = text.replace("relay", "Relay", 1)
-    places = [[each.find(sample) for sample in sampling.samples_of(each, each, 48)] for each in (text, changed)]
+    places = [[*map(each.find, filter(None, sampling.samples_of(each, each, 48)))] for each in (text, changed)]
     assert sum(first == second for first, second in zip(*places, strict=True)) < 5
 
 
 def test_a_secret_decides_where_samples_are() -> None:
     text = english(LENGTH, Random(4))
-    taken: list[list[str]] = []
+    taken: list[list[str | None]] = []
     for secret in ("one", "another", "one"):
         sampling.use_secret(secret)
         taken.append([*sampling.samples_of(text, text, 48)])

@@ -190,7 +190,7 @@ def test_many_prose_fields_are_still_judged_one_by_one() -> None:
 def test_long_fields_beyond_the_first_share_what_one_of_them_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[tuple[str, int]] = []
 
-    def noted(text: str, excerpt: str, count: int) -> Iterator[str]:
+    def noted(text: str, excerpt: str, count: int) -> Iterator[str | None]:
         taken.append((text, count))
         return sampling.samples_of(text, excerpt, count)
 
