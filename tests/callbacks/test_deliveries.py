@@ -14,7 +14,7 @@ from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords
 from node.callbacks.queue import CallbackMessage, CallbackQueue, Ending
 from node.callbacks.service import PUT_OFF
 from node.sign.node_key import NodeKey
-from node.store import ids, keys
+from node.store import Store, ids, keys
 from node.store.limits import DAY_MS
 from node.store.steps import Key
 from node.tasks.compaction import unpack
@@ -240,13 +240,13 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
             assert answer.status_code == 404
 
 
-async def recorded(node: NodeUnderTest) -> DeliveryPage:
+async def recorded(store: Store) -> DeliveryPage:
     """Return the record of the entity `t` in partition 5."""
 
     async def everybody() -> None:
         """Let everybody read."""
 
-    return await DeliveryRecords(node.store).read(Key("task:{05}:t"), DeliveryQuery(), everybody)
+    return await DeliveryRecords(store).read(Key("task:{05}:t"), DeliveryQuery(), everybody)
 
 
 async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
@@ -254,7 +254,7 @@ async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
     for n in range(30):
         message = CallbackMessage(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", 1000 + n, {"task_id": "t"})
         await queue.enqueue(5, [message])
-    page = await recorded(node)
+    page = await recorded(node.store)
     assert [each.id for each in page.callbacks] == [f"msg_{n}" for n in range(29, 9, -1)]
     life = await node.store.command("PTTL", keys.callback_record(5, "t"))
     assert isinstance(life, int)
@@ -274,10 +274,10 @@ async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnde
     (sent,) = await queue.take([5])
     for n in (2, 3):
         await happens(n)
-        page = await recorded(node)
+        page = await recorded(node.store)
         assert [(each.id, each.status) for each in page.callbacks] == [(f"msg_{n}", "pending")]
     await queue.settle(sent, "delivered", 5000)
-    page = await recorded(node)
+    page = await recorded(node.store)
     told = [(each.id, each.status, each.attempts, each.last_error) for each in page.callbacks]
     assert told == [("msg_3", "pending", 0, None), ("msg_1", "delivered", 2, None)]
 
@@ -295,5 +295,5 @@ async def test_the_record_outlives_what_is_due_in_two_days_though_another_callba
     life = await node.store.command("PTTL", keys.callback_record(5, "t"))
     assert isinstance(life, int)
     assert life > 2 * DAY_MS
-    page = await recorded(node)
+    page = await recorded(node.store)
     assert [each.status for each in page.callbacks] == ["delivered", "pending"]

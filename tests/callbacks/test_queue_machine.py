@@ -9,13 +9,14 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, invariant, multiple, rule
 
-from node.callbacks.delivery import Delivery, DeliveryPage, DeliveryQuery, DeliveryRecords, DeliveryStatus
+from node.callbacks.delivery import Delivery, DeliveryPage, DeliveryStatus
 from node.callbacks.queue import HIDDEN_MS, REMEMBER_MS, Callback, CallbackMessage, CallbackQueue, DeadLetter, Ending
 from node.common.timestamps import timestamp
 from node.store import keys
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.tasks.compaction import unpack
+from tests.callbacks.test_deliveries import recorded
 from tests.support.effort import tries
 from tests.support.machine import StoreMachine
 
@@ -100,7 +101,7 @@ class QueueMachine(StoreMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._queue, self._records = CallbackQueue(self.store, unpack), DeliveryRecords(self.store)
+        self._queue = CallbackQueue(self.store, unpack)
         self._model = Model()
         self._last = 0
         """Number of the newest reply."""
@@ -254,7 +255,7 @@ class QueueMachine(StoreMachine):
     def its_owner_sees_how_far_each_is(self) -> None:
         self._at()
         shown = [self._model.record[seq] for seq in sorted(self._model.record, reverse=True)]
-        page = self.run_step(self._records.read(HOME, NAME, DeliveryQuery()))
+        page = self.run_step(recorded(self.store))
         assert page == DeliveryPage(shown, self._model.changes)
 
     @invariant()
