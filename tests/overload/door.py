@@ -93,6 +93,7 @@ class Door:
         self.admission = Steady()
         self.asked = 0
         self.intake = Intake(self.admission, self.store_load, lambda: self.now)
+        self._first_group = self.intake.age_group
         self.end = asyncio.Event()
         self.intake.application = self.serve
         self.begun: list[Watcher] = []
@@ -123,8 +124,7 @@ class Door:
 
     async def has_observed(self) -> None:
         """Return once the intake has observed for the first time. Later requests are in an age group of their own."""
-        group = self.intake.age_group
-        await eventually(lambda: self.intake.age_group is not group)
+        await eventually(lambda: self.intake.age_group is not self._first_group)
 
     async def next_group(self) -> None:
         """Let time pass until new requests are counted in another age group."""
