@@ -105,7 +105,8 @@ async def test_however_many_agents_that_nobody_can_call_match_better_live_ones_a
 
     async def are_best_by_meaning() -> bool:
         best = await answer(node, query="translate a Portuguese contract", threshold=0.7, limit=MAX_HITS)
-        return best["mode"] == "both" and len(best["hits"]) == MAX_HITS
+        hits = {hit["agent_id"] for hit in best["hits"]} - {mine["id"]}  # found too, until enough others are indexed
+        return best["mode"] == "both" and len(hits) == MAX_HITS
 
     async with node.worker():
         for owner in away:
