@@ -259,7 +259,8 @@ def _rates(kind: str, client: str) -> tuple[Key, Key]:
     """Return the keys that count the requests of a client: for itself, and for its site if that has a limit, too."""
     partition = ids.home_of(client)
     rate = keys.rate(partition, kind, client)
-    return rate, keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate
+    site = site_of(client) if kind in COUNTED_FOR_SITES else client
+    return rate, rate if site == client else keys.rate(partition, kind, site)
 
 
 def _bytes_of(use: ByteUse, most: int) -> Step:

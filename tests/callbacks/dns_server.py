@@ -1,6 +1,7 @@
 """A DNS server on loopback that acts as a recursive resolver. Its records are a table, and it can be slow or silent."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,14 +47,17 @@ class DnsServer:
         while True:
             self._tcp = await asyncio.start_server(self._serve, "127.0.0.1", 0)
             self.port = self._tcp.sockets[0].getsockname()[1]
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            udp.setblocking(False)
             try:
-                address = ("127.0.0.1", self.port)
-                self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self), local_addr=address)
+                udp.bind(("127.0.0.1", self.port))
             except OSError as error:
+                udp.close()
                 self._tcp.close()
                 if error.errno != EADDRINUSE:  # a port that is free for TCP may be taken for UDP
                     raise
             else:
+                self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self), sock=udp)
                 return self
 
     async def __aexit__(self, *_: object) -> None:
