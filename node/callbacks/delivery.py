@@ -24,6 +24,15 @@ EVER = 2**53  # far more changes than a record can have
 
 DeliveryStatus = Literal["pending", "delivered", "dropped", "dead"]
 
+Entity = Literal["task", "session", "thread", "inbox"]
+
+_KEYS: dict[Entity, Callable[[str], Key]] = {
+    "task": keys.task,
+    "session": keys.session,
+    "thread": keys.thread,
+    "inbox": keys.inbox,
+}
+
 Require: TypeAlias = Callable[[], Awaitable[float | None]]
 """Raises Refused if an entity is gone or is not the client's. Returns the seconds after which it ends by itself."""
 
@@ -74,6 +83,11 @@ class DeliveryRecords:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    async def of(self, kind: Entity, name: str, query: DeliveryQuery, require: Require) -> DeliveryPage:
+        """`read` for the entity with this id, or the inbox with this address."""
+        await require()  # first, since what is not an id has no key
+        return await self.read(_KEYS[kind](name), query, require)
 
     async def read(self, key: Key, query: DeliveryQuery, require: Require) -> DeliveryPage:
         """Return the last callbacks of an entity; with `query.wait`, wait for a change first, or for its end.

@@ -1,15 +1,12 @@
 """GET /api/v1/.../{id}/callbacks: the delivery state of an entity's callbacks, for its owner only (NETWORK 4)."""
 
-from collections.abc import Callable
 from functools import partial
 
 from node.board.service import Board
-from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords, Require
+from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords, Entity, Require
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.service import Inboxes
 from node.sessions.service import Sessions
-from node.store import keys
-from node.store.steps import Key
 from node.tasks.service import Tasks
 from node.web.bearer import bearer_of
 from node.web.http import NO_STORE, Request, Response, json_response
@@ -52,7 +49,7 @@ class DeliveriesApi:
         query, proof = read_query(request, DeliveryQuery), await proof_of(request, self._signatures)
         task_id = request.params["id"]
         require = partial(self._tasks.require_publisher, task_id, proof.token, proof.signer)
-        return await self._page(request, query, keys.task, task_id, require)
+        return await self._page(request, query, "task", task_id, require)
 
     @Operation(
         "Read the delivery status of the callbacks about your session; with wait, wait for a change",
@@ -66,7 +63,7 @@ class DeliveriesApi:
         query = read_query(request, DeliveryQuery)
         session_id = request.params["id"]
         require = partial(self._sessions.require_opener, session_id, bearer_of(request))
-        return await self._page(request, query, keys.session, session_id, require)
+        return await self._page(request, query, "session", session_id, require)
 
     @Operation(
         "Read the delivery status of the callbacks about a thread that you signed (sign with the same "
@@ -80,7 +77,7 @@ class DeliveriesApi:
         query, proof = read_query(request, DeliveryQuery), await proof_of(request, self._signatures)
         thread_id = request.params["id"]
         require = partial(self._board.require_signer, thread_id, proof.signer)
-        return await self._page(request, query, keys.thread, thread_id, require)
+        return await self._page(request, query, "thread", thread_id, require)
 
     @Operation(
         "Read the delivery status of the callbacks about your inbox; with wait, wait for a change",
@@ -93,14 +90,12 @@ class DeliveriesApi:
     async def of_inbox(self, request: Request) -> Response:
         query, address = read_query(request, DeliveryQuery), request.params["address"]
         require = partial(self._inboxes.require_owner, address, await proof_of(request, self._signatures))
-        return await self._page(request, query, keys.inbox, address, require)
+        return await self._page(request, query, "inbox", address, require)
 
     async def _page(
-        self, request: Request, query: DeliveryQuery, key: Callable[[str], Key], entity: str, require: Require
+        self, request: Request, query: DeliveryQuery, kind: Entity, name: str, require: Require
     ) -> Response:
-        """Answer with the records of an entity, unless `require` raises Refused."""
-        await require()  # before the wait, since what is not an id has no key
-        reading = self._records.read(key(entity), query, require)
+        reading = self._records.of(kind, name, query, require)
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
     def routes(self) -> tuple[Route, ...]:
