@@ -96,8 +96,7 @@ class SharedTasksApi:
         request.answer_headers += NO_STORE
         name_parameters(request, ListQuery)
         asked = convert_query(query, ListQuery)
-        found = await self._messages.page(asked, request.client)
-        return negotiated(request, found if found.total_size else await self._with_contract(asked, found))
+        return negotiated(request, await self._with_contract(asked, await self._messages.page(asked, request.client)))
 
     async def get_task(self, request: Request) -> Response:
         """Answer with a message task as an A2A Task, or with a contract in its reader's form."""
@@ -205,16 +204,22 @@ class SharedTasksApi:
         return task
 
     async def _with_contract(self, asked: ListQuery, found: TaskList) -> TaskList:
-        """Return `found`, or a list with the contract whose context was asked for, which is the only task in it.
+        """Add the contract whose context was asked for to `found`, a page of the messages in this context.
 
-        The contract's result, which may be large, is read only if it is shown.
+        The last page with room for it has it, however old it is; if no page has room, one more page follows. Its
+        result, which may be large, is read only if it is shown.
         """
-        if not asked.context_id or asked.page_token:
+        task = await self._asked_for(asked, asked.context_id, with_result=False) if asked.context_id else None
+        if task is None:
             return found
-        task = await self._asked_for(asked, asked.context_id, with_result=False)
-        if task and asked.include_artifacts:
-            task = await self._asked_for(asked, asked.context_id, with_result=True)
-        return TaskList([listed(task, asked)], "", asked.page_size, 1) if task else found
+        found.total_size += 1
+        if not found.next_page_token and len(found.tasks) == asked.page_size:
+            found.next_page_token = found.tasks[-1].id
+        elif not found.next_page_token:
+            if asked.include_artifacts:
+                task = await self._asked_for(asked, asked.context_id, with_result=True) or task
+            found.tasks = sorted([*found.tasks, listed(task, asked)], key=_changed_at, reverse=True)
+        return found
 
     async def _asked_for(self, asked: ListQuery, task_id: str, *, with_result: bool) -> A2ATask | None:
         """Return the contract with that id; None if there is none or the query's filters exclude it."""
@@ -277,6 +282,11 @@ async def _found(task_id: str, looking: Awaitable[T]) -> T:
         if refused.code != "task.unknown":
             raise
         raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id) from None
+
+
+def _changed_at(task: A2ATask) -> int:
+    """Return when the task got its status, in milliseconds since 1970."""
+    return milliseconds(task.status.timestamp)
 
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:

@@ -7,7 +7,7 @@ import pytest
 
 from node.a2a.view import contract_as_task
 from node.tasks.model import Task
-from tests.a2a.calls import A2A
+from tests.a2a.calls import A2A, sent
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
@@ -253,6 +253,34 @@ async def test_the_context_of_a_contract_lists_it(node: NodeUnderTest) -> None:
     assert (await node.client.get(f"{path}&statusTimestampAfter={at}", headers=A2A)).json()["totalSize"] == 1
     later = (await node.client.get(f"{path}&statusTimestampAfter=9000-01-01T00:00:00Z", headers=A2A)).json()
     assert (later["tasks"], later["totalSize"]) == ([], 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 50])
+async def test_the_context_of_a_contract_lists_it_after_the_messages_in_it(node: NodeUnderTest, size: int) -> None:
+    contract = await offered(node)
+    said: list[str] = []
+    for words in ("When can you begin?", "Please tell me the price."):
+        await node.a_millisecond_later()
+        said.insert(0, (await sent(node, words, contextId=contract["id"]))["id"])
+    seen: list[str] = []
+    token = ""
+    while token or not seen:
+        query = {"contextId": contract["id"], "pageSize": size, "pageToken": token}
+        page = (await node.client.get("/api/v1/tasks", params=query, headers=A2A)).json()
+        assert (page["totalSize"], len(page["tasks"]) <= size) == (3, True)
+        seen += [task["id"] for task in page["tasks"]]
+        token = page["nextPageToken"]
+    assert seen == [*said, contract["id"]]
+
+
+async def test_a_contract_that_has_changed_since_comes_before_the_messages_in_its_context(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    message = await sent(node, "Please begin.", contextId=contract["id"])
+    await node.a_millisecond_later()
+    claim = await node.client.post(f"/api/v1/tasks/{contract['id']}/claim", json={"assignee_id": "w"})
+    assert claim.status_code == 200
+    page = (await node.client.get("/api/v1/tasks", params={"contextId": contract["id"]}, headers=A2A)).json()
+    assert [task["id"] for task in page["tasks"]] == [contract["id"], message["id"]]
 
 
 async def test_a_list_shows_the_result_of_a_contract_to_who_asks_for_artifacts(node: NodeUnderTest) -> None:
