@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from node.common.cohort import COHORT
 from node.observe.log import configure
 from node.web.throughput import Throughput
 from tests.support import authorities
@@ -58,6 +59,12 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 def logs() -> None:
     """Log as in production, one line of JSON per event, whatever the previous test configured."""
     configure("warning")
+
+
+@pytest.fixture(autouse=True)
+def alone() -> None:
+    """Begin each test out of step, whatever the previous test began."""
+    COHORT.begin(0)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from node.a2a.model import (
 from node.a2a.query_checks import includes, listed, oldest_wanted, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
+from node.common.cohort import next_stage
 from node.common.refusal import Invalid
 from node.common.timestamps import milliseconds, timestamp
 from node.common.unreadable import show_each
@@ -46,6 +47,7 @@ class Messages:
         """
         message = received.message
         require_english(received.text_field, received.text)
+        await next_stage()
         if message.task_id is not None:
             await self.check_task(message.task_id, message.context_id)
         # A new context is in the client's partition, so that one step can count the limit and log the message.

@@ -22,6 +22,7 @@ from node.board.moderation import Moderation
 from node.board.record import StoredThread, Values, thread_of
 from node.board.store import BoardStore
 from node.callbacks.target_check import TargetCheck
+from node.common.cohort import next_stage
 from node.common.own_terms import NO_TERMS, TextIndex
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
@@ -78,6 +79,7 @@ class Board:
             title=title,
             body=body,
         )
+        await next_stage()
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, rate.client, idempotency)

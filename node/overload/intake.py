@@ -33,6 +33,7 @@ import msgspec
 import structlog
 
 from node.common import counters
+from node.common.cohort import COHORT, STAGES
 from node.common.refusal import Refused
 from node.overload.admission import MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
 from node.share.site import site_of
@@ -52,7 +53,8 @@ MAX_STORE_CALLS = 64
 TURN_SECONDS = 0.001
 """Time until the next turn while requests are queued."""
 LOOP_PASSES = 3
-"""How often a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis."""
+"""How often a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis; in a
+cohort in step also after each of its STAGES."""
 AGE_GROUP_SECONDS = 0.25
 """Time after which a new AgeGroup begins. A request older than two groups is assumed to wait for its client or for a
 change, which is no work for the process. (`AgeGroup.inactive` subtracts at once those known to wait.)"""
@@ -264,7 +266,10 @@ class Intake:
             if limit is not None and self.admission.is_refusing:
                 self._refuse_queued(oldest_in_time, limit)
         calls, _ = self._store_load()
-        for _ in range(min(BEGUN_PER_TURN, len(queue), MAX_STORE_CALLS - calls)):
+        size = min(BEGUN_PER_TURN, len(queue), MAX_STORE_CALLS - calls)
+        if size > 0:
+            COHORT.begin(size)
+        for _ in range(size):
             self._begin(take())
         if queue:
             self._turn_is_due = True
@@ -336,7 +341,8 @@ class Intake:
         """Measure how long a request takes now: in this queue, in the event loop's queue, and in Redis."""
         now = self._clock()
         queued = now - self._queue[0].at if self._queue else 0.0
-        delay = queued + LOOP_PASSES * max(0.0, now - due) + self._store_delay(now)
+        passes = LOOP_PASSES + (STAGES if COHORT.in_step else 0)
+        delay = queued + passes * max(0.0, now - due) + self._store_delay(now)
         self.admission.observe(now, delay, self.working)
         self._queue_those_without_body(now)
         if self.admission.refused:

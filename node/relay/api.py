@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from msgspec import UNSET
 
 from node.callbacks.model import RelayReplyCallback
+from node.common.cohort import next_stage
 from node.common.refusal import Refused
 from node.relay.model import Acknowledgement, Buffered, ReadQuery, RelayMessage
 from node.relay.service import Relay
@@ -87,9 +88,11 @@ class RelayApi:
                 payload = self._relay.judge_text(raw, public=False)
             elif _is_json(request):
                 value = decode(raw, object) if len(raw) < LARGE_BODY else await decode_in_steps(request, raw, object)
+                await next_stage()
                 payload = self._relay.judge_object(raw, value)
             else:
                 payload = self._relay.judge_text(raw, public=True)
+            await next_stage()
             content = raw if payload.is_json else TEXT_PREFIX + raw
             idempotency = idempotency_key(request, operation, content, home=ids.home_of(request.client))
             await permit.charge("thread" if payload.public else "message", len(raw), idempotency)

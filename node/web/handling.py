@@ -3,6 +3,7 @@
 from time import perf_counter
 
 from node.common import counters
+from node.common.cohort import next_stage
 from node.web.errors import code_of, forget_frames, response_to
 from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
@@ -28,6 +29,7 @@ async def handle_in_turn(route: Route, request: Request) -> Response | None:
             await request.turn.begin()
         if request.scope["query_string"]:
             _look_at_query(route, request)
+        await next_stage()
         response = await route.handler(request)
     except Exception as failure:  # noqa: BLE001 - any failure becomes an answer
         response = _answer_to(failure, route, request)

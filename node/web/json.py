@@ -15,6 +15,7 @@ import msgspec.inspect
 import orjson
 from msgspec.structs import fields
 
+from node.common.cohort import next_stage
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.http import Header, Request, parameters_of
 from node.web.issues import (
@@ -70,7 +71,9 @@ async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers:
     Also raises Refused `store.busy`.
     """
     if len(body) < LARGE_BODY:
-        return decode(body, kind, headers)
+        value = decode(body, kind, headers)
+        await next_stage()
+        return value
     text = _checked(body, kind)
     await request.turn.before_step(len(body))
     value = _parsed(text, kind, headers)

@@ -4,6 +4,7 @@ a body was left unread."""
 from collections.abc import Awaitable, Sequence
 
 from node.common import counters
+from node.common.cohort import next_stage
 from node.web.errors import CLOSE
 from node.web.http import NOSNIFF, PIECE_COST, ASGIApp, ASGIMessage, Header, Receive, Request, Response, Send
 from node.web.origin import CORS_OPEN, CORS_READABLE, OriginPolicy
@@ -48,6 +49,7 @@ class Responder:
 
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
+        await next_stage()
         size = len(response.body)
         headers = [*response.headers, *request.answer_headers, *self._common(request, response.headers)]
         if size or not _says_length(response):

@@ -10,14 +10,12 @@ import pytest
 from node.common import counters
 from node.common.pauses import paused
 from node.overload import intake
-from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
+from node.overload.admission import MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
 from node.overload.intake import (
     AGE_GROUP_SECONDS,
     BEGUN_PER_TURN,
     BODY_SECONDS,
-    LOOP_PASSES,
     MAX_STORE_CALLS,
-    OBSERVE_SECONDS,
     Intake,
 )
 from node.web.errors import CLOSE, HELP
@@ -316,49 +314,6 @@ async def test_a_request_that_ends_a_while_after_it_came_no_longer_counts(door: 
     assert door.intake.working == 2
     door.end.set()
     await eventually(lambda: door.intake.working == 0)
-
-
-async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:
-    door.come(MAX_NORMAL_REQUESTS + 1)
-    await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS + 1)
-    door.store = (MAX_NORMAL_REQUESTS + 1, 7)
-    while door.now < 100.0 + 2 * INTERVAL_SECONDS:  # at the pace of the intake, since older requests do not count
-        door.now += OBSERVE_SECONDS
-        looked = door.asked
-        await eventually(lambda looked=looked: door.asked > looked)
-    assert door.come()[0].refused
-
-
-async def seen_later(door: Door) -> float:
-    """Return the delay observed a second after an observation was due."""
-    looked, known = door.asked, len(door.admission.delays)
-    await eventually(lambda: door.asked > looked)
-    door.now += OBSERVE_SECONDS + 1.0
-    await eventually(lambda: len(door.admission.delays) > known)
-    return door.admission.delays[known]
-
-
-async def test_delay_is_that_of_the_loop_three_times_over(door: Door) -> None:
-    assert await seen_later(door) == pytest.approx(LOOP_PASSES)
-
-
-async def test_time_in_the_queue_is_delay(door: Door) -> None:
-    door.store = (MAX_STORE_CALLS, 0)
-    door.come()
-    in_queue = without_reply = OBSERVE_SECONDS + 1.0
-    assert await seen_later(door) == pytest.approx(LOOP_PASSES + in_queue + without_reply)
-
-
-async def test_calls_under_way_and_those_that_end_tell_how_long_a_call_takes(door: Door) -> None:
-    for ended in (5, 10):
-        door.store = (10, ended - 5)
-        looked = door.asked
-        await eventually(lambda looked=looked: door.asked > looked)
-        door.store = (10, ended)
-        door.now += OBSERVE_SECONDS
-        known = len(door.admission.delays)
-        await eventually(lambda known=known: len(door.admission.delays) > known)
-        assert door.admission.delays[known] == pytest.approx(OBSERVE_SECONDS * 10 / 5)
 
 
 def test_granian_has_the_scheduler_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
