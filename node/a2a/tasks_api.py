@@ -213,9 +213,10 @@ class SharedTasksApi:
         if task is None:
             return found
         found.total_size += 1
-        if not found.next_page_token and len(found.tasks) == asked.page_size:
+        is_last = not found.next_page_token
+        if is_last and len(found.tasks) == asked.page_size:
             found.next_page_token = found.tasks[-1].id
-        elif not found.next_page_token:
+        elif is_last:
             if asked.include_artifacts:
                 task = await self._asked_for(asked, asked.context_id, with_result=True) or task
             found.tasks = sorted([*found.tasks, listed(task, asked)], key=_changed_at, reverse=True)

@@ -10,10 +10,10 @@ from collections.abc import Generator
 from types import coroutine
 
 STAGES = 4
-"""Most stages that a request ends with `next_stage`."""
+"""Most stages of one operation. A batch of MCP has those of each of its calls."""
 
 MIN_COHORT = 4
-"""Fewest requests that wait for each other. Without it, a lone request would take 3 % more CPU for nothing."""
+"""Fewest requests that wait for each other. Fewer would save little, and each stage costs a pass of the event loop."""
 
 
 class Cohort:

@@ -12,8 +12,7 @@ from node.relay.service import Relay
 from node.store import ids
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
-from node.web.json import decode, decode_in_steps, media_type, read_query
-from node.web.large_bodies import LARGE_BODY
+from node.web.json import decode_in_steps, media_type, read_query
 from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 
@@ -87,9 +86,7 @@ class RelayApi:
             if is_any_text:
                 payload = self._relay.judge_text(raw, public=False)
             elif _is_json(request):
-                value = decode(raw, object) if len(raw) < LARGE_BODY else await decode_in_steps(request, raw, object)
-                await next_stage()
-                payload = self._relay.judge_object(raw, value)
+                payload = self._relay.judge_object(raw, await decode_in_steps(request, raw, object))
             else:
                 payload = self._relay.judge_text(raw, public=True)
             await next_stage()

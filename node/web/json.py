@@ -66,7 +66,8 @@ def media_type(request: Request) -> str:
 
 
 async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """Do what `decode` does. If the body is large, let other requests run between the steps and after the last one.
+    """Do what `decode` does, and let other requests run: those of the cohort after it, or if the body is large, all of
+    them between the steps and after the last one.
 
     Also raises Refused `store.busy`.
     """

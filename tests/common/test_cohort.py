@@ -30,12 +30,3 @@ async def test_the_members_of_a_cohort_take_each_stage_together() -> None:
 @pytest.mark.parametrize("size", [0, 1, MIN_COHORT - 1])
 async def test_few_requests_do_not_wait_for_each_other(size: int) -> None:
     assert await course(size) == "a1 a2 a3 b1 b2 b3 c1 c2 c3 d1 d2 d3"
-
-
-async def test_one_that_waits_can_be_cancelled() -> None:
-    COHORT.begin(MIN_COHORT)
-    task = asyncio.create_task(course(MIN_COHORT))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task

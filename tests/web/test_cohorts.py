@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from node.common.cohort import COHORT, MIN_COHORT
+from node.common import cohort
+from node.common.cohort import COHORT, MIN_COHORT, STAGES
 from node.config import Limit, Limits
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
@@ -46,6 +47,30 @@ async def test_each_of_a_cohort_is_answered_like_a_request_that_comes_alone(node
     assert [shape(answer) for answer in found] == [shape(alone)] * CLIENTS
     assert len({str(answer) for answer in found}) == CLIENTS
     assert len({answer.headers["x-request-id"] for answer in answers}) == CLIENTS
+
+
+class Passes:
+    """A cohort in step that counts how often a request waits for the others."""
+
+    waits = 0
+
+    @property
+    def in_step(self) -> bool:
+        self.waits += 1
+        return True
+
+
+@pytest.mark.parametrize(
+    ("write", "stages"), [("relay", STAGES), ("board", STAGES), ("message", STAGES), ("task", STAGES - 1)]
+)
+async def test_a_request_waits_after_each_of_its_stages(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, write: str, stages: int
+) -> None:
+    passes = Passes()
+    monkeypatch.setattr(cohort, "COHORT", passes)
+    path, body, status = WRITES[write]
+    json_of(await node.client.post(path, json=body), status)
+    assert passes.waits == stages
 
 
 async def test_each_of_a_cohort_is_judged_for_itself(node: NodeUnderTest) -> None:
